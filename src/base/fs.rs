@@ -1,0 +1,343 @@
+//! The only door to the disk.
+//!
+//! Takes paths, gives bytes or a [`PathError`] that names the path. Blocking, any thread.
+//!
+//! **Invariant:** a file written here is whole or not there: temp file in the same folder, fsync,
+//! rename, fsync of the folder.
+
+#![expect(clippy::disallowed_methods, reason = "this is the door")]
+
+use std::ffi::CString;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An I/O error that says which path it is about and what was tried.
+#[derive(Debug, thiserror::Error)]
+#[error("Cannot {action} `{}`", path.display())]
+pub struct PathError {
+    pub action: &'static str,
+    pub path: PathBuf,
+    pub source: io::Error,
+}
+
+impl PathError {
+    /// The kind of the underlying I/O error.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+
+    /// Whether the path is simply not there.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    }
+}
+
+/// `result` with the path and the action in its error.
+pub fn at<T>(action: &'static str, path: &Path, result: io::Result<T>) -> Result<T, PathError> {
+    result.map_err(|source| PathError { action, path: path.to_owned(), source })
+}
+
+/// The whole file.
+pub fn read(path: &Path) -> Result<Vec<u8>, PathError> {
+    at("read", path, std::fs::read(path))
+}
+
+/// The whole file, or `None` where there is none.
+pub fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, PathError> {
+    match read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(err) if err.is_absent() => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// The first `limit` bytes of a regular file, without following a symlink in the last step.
+pub fn read_regular(path: &Path, limit: u64) -> Result<Vec<u8>, PathError> {
+    at(
+        "read",
+        path,
+        (|| {
+            // O_NONBLOCK: a FIFO that took the file's place must not hang us.
+            let file = OpenOptions::new()
+                .read(true)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+                .open(path)?;
+            let meta = file.metadata()?;
+            if !meta.is_file() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            }
+            let mut bytes = Vec::with_capacity(usize::try_from(meta.len().min(limit)).unwrap_or(0));
+            file.take(limit).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        })(),
+    )
+}
+
+/// Opens a regular file for reading; a symlink in the last step or a FIFO is refused, not waited for.
+pub fn open_regular(path: &Path) -> Result<File, PathError> {
+    at(
+        "open",
+        path,
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open(path)
+            .and_then(|file| match file.metadata()?.is_file() {
+                true => Ok(file),
+                false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+            }),
+    )
+}
+
+/// What `lstat` says; symlinks are not followed.
+pub fn lstat(path: &Path) -> Result<Metadata, PathError> {
+    at("stat", path, std::fs::symlink_metadata(path))
+}
+
+/// What `lstat` says, or `None` where nothing is.
+pub fn lstat_if_there(path: &Path) -> Result<Option<Metadata>, PathError> {
+    match lstat(path) {
+        Ok(meta) => Ok(Some(meta)),
+        Err(err) if err.is_absent() => Ok(None),
+        Err(err) => Err(err),
+    }
+}
+
+/// What `stat` says; symlinks are followed.
+pub fn stat(path: &Path) -> Result<Metadata, PathError> {
+    at("stat", path, std::fs::metadata(path))
+}
+
+/// The device and inode numbers of what is at `path` (symlinks followed).
+pub fn identity(path: &Path) -> Result<(u64, u64), PathError> {
+    stat(path).map(|meta| (meta.dev(), meta.ino()))
+}
+
+/// The target of a symlink.
+pub fn read_link(path: &Path) -> Result<PathBuf, PathError> {
+    at("read the link", path, std::fs::read_link(path))
+}
+
+/// The path with every symlink resolved; it must exist.
+pub fn canonicalize(path: &Path) -> Result<PathBuf, PathError> {
+    at("resolve", path, std::fs::canonicalize(path))
+}
+
+/// The names in a folder, unsorted.
+pub fn read_dir(path: &Path) -> Result<Vec<std::fs::DirEntry>, PathError> {
+    at("list", path, std::fs::read_dir(path).and_then(Iterator::collect))
+}
+
+/// Makes a folder and its parents; fine where it is already there.
+pub fn create_dir_all(path: &Path) -> Result<(), PathError> {
+    at("create the folder", path, std::fs::create_dir_all(path))
+}
+
+/// Whether this process may make something in the folder `path`, or in the nearest folder above it
+/// that is there.
+pub fn can_be_made(path: &Path) -> bool {
+    let there = path.ancestors().find(|it| stat(it).is_ok());
+    let Some(name) = there.and_then(|it| CString::new(it.as_os_str().as_bytes()).ok()) else {
+        return false;
+    };
+    // SAFETY: access(2) reads a NUL-terminated path, which lives for the whole call.
+    unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
+}
+
+/// Makes a folder that only its owner may enter, and its parents.
+pub fn create_private_dir_all(path: &Path) -> Result<(), PathError> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    at(
+        "create the folder",
+        path,
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path),
+    )
+}
+
+/// Opens for reading.
+pub fn open(path: &Path) -> Result<File, PathError> {
+    at("open", path, File::open(path))
+}
+
+/// Opens what exists for reading and writing: a device.
+pub fn open_read_write(path: &Path) -> Result<File, PathError> {
+    at("open", path, OpenOptions::new().read(true).write(true).open(path))
+}
+
+/// Opens for appending, making the file where there is none.
+pub fn open_append(path: &Path) -> Result<File, PathError> {
+    at("open", path, OpenOptions::new().create(true).append(true).read(true).open(path))
+}
+
+/// Makes a new file; an error if something is there already.
+pub fn create_new(path: &Path) -> Result<File, PathError> {
+    at("create", path, OpenOptions::new().write(true).create_new(true).open(path))
+}
+
+/// Appends `bytes` in one write, making the file where there is none.
+pub fn append(path: &Path, bytes: &[u8]) -> Result<(), PathError> {
+    open_append(path).and_then(|mut file| at("append to", path, file.write_all(bytes)))
+}
+
+/// Cuts a file to `length` bytes.
+pub fn truncate(path: &Path, length: u64) -> Result<(), PathError> {
+    at(
+        "truncate",
+        path,
+        OpenOptions::new().write(true).open(path).and_then(|it| it.set_len(length)),
+    )
+}
+
+/// Removes a file; fine where there is none.
+pub fn remove_file(path: &Path) -> Result<(), PathError> {
+    match std::fs::remove_file(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => at("remove", path, result),
+    }
+}
+
+/// Removes an empty folder; fine where there is none.
+pub fn remove_dir(path: &Path) -> Result<(), PathError> {
+    match std::fs::remove_dir(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => at("remove the folder", path, result),
+    }
+}
+
+/// Removes a folder of derived state with all that is in it. Never called on a vault or a mount.
+pub fn remove_derived(path: &Path) -> Result<(), PathError> {
+    match std::fs::remove_dir_all(path) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => at("remove the folder", path, result),
+    }
+}
+
+/// Renames within one file system; replaces what is there.
+pub fn rename(from: &Path, to: &Path) -> Result<(), PathError> {
+    at("rename", from, std::fs::rename(from, to))
+}
+
+/// Gives `from` a second name; an error if `to` exists.
+pub fn hard_link(from: &Path, to: &Path) -> Result<(), PathError> {
+    at("link", to, std::fs::hard_link(from, to))
+}
+
+/// Makes a symlink at `link` that says `target`.
+pub fn symlink(target: &Path, link: &Path) -> Result<(), PathError> {
+    at("link", link, std::os::unix::fs::symlink(target, link))
+}
+
+/// Sets permission bits.
+pub fn set_mode(path: &Path, mode: u32) -> Result<(), PathError> {
+    at(
+        "set the mode of",
+        path,
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)),
+    )
+}
+
+/// Forces a file's content to the disk.
+pub fn sync_file(path: &Path) -> Result<(), PathError> {
+    at("sync", path, File::open(path).and_then(|it| it.sync_all()))
+}
+
+/// Forces a folder's names to the disk.
+pub fn sync_dir(path: &Path) -> Result<(), PathError> {
+    sync_file(path)
+}
+
+/// Forces everything on the file system that holds `path` to the disk: one call for a bulk write.
+pub fn sync_filesystem(path: &Path) -> Result<(), PathError> {
+    use std::os::fd::AsRawFd as _;
+    at(
+        "sync",
+        path,
+        File::open(path).and_then(|file| {
+            // SAFETY: the descriptor is open for the whole call; syncfs takes nothing else.
+            match unsafe { libc::syncfs(file.as_raw_fd()) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }),
+    )
+}
+
+/// Replaces `path` by `bytes`: temp file beside it, fsync, rename, fsync of the folder.
+///
+/// An existing file keeps its permission bits; a new one gets `0o666` under the umask.
+/// Refuses to replace a symlink or a folder.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), PathError> {
+    at(
+        "write",
+        path,
+        (|| {
+            let kept = match std::fs::symlink_metadata(path) {
+                Ok(meta) if meta.is_file() => Some(meta.permissions()),
+                Ok(_) => {
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+                }
+                Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+                Err(err) => return Err(err),
+            };
+            let parent =
+                path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            // A short name of its own: the final one may already be 255 bytes long.
+            let temp = parent.join(temp_name());
+            let written = (|| {
+                let mut file = OpenOptions::new().write(true).create_new(true).open(&temp)?;
+                file.write_all(bytes)?;
+                if let Some(permissions) = kept {
+                    file.set_permissions(permissions)?;
+                }
+                file.sync_all()?;
+                std::fs::rename(&temp, path)
+            })();
+            if written.is_err() {
+                // The error that counts is the first one.
+                let _removed = std::fs::remove_file(&temp);
+            }
+            written?;
+            File::open(parent)?.sync_all()
+        })(),
+    )
+}
+
+/// The prefix of every temp file this program makes; the watcher and the scan skip it.
+pub const TEMP_PREFIX: &str = ".remd-tmp-";
+
+fn temp_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{TEMP_PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_the_longest_name_can_be_replaced_and_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n".repeat(255));
+        write_atomic(&path, b"one").unwrap();
+        set_mode(&path, 0o640).unwrap();
+        write_atomic(&path, b"two").unwrap();
+        assert_eq!(read(&path).unwrap(), b"two");
+        assert_eq!(stat(&path).unwrap().mode() & 0o777, 0o640);
+        assert_eq!(read_dir(dir.path()).unwrap().len(), 1, "no temp file stays behind");
+    }
+
+    #[test]
+    fn a_symlink_is_never_replaced_and_never_read_through() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        write_atomic(&target, b"kept").unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(write_atomic(&link, b"new").is_err());
+        assert!(read_regular(&link, 100).is_err());
+        assert_eq!(read(&target).unwrap(), b"kept");
+    }
+}

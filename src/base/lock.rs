@@ -1,0 +1,50 @@
+//! One agent a vault: an advisory lock on the vault directory itself.
+//!
+//! Takes a directory, gives a guard. The kernel drops the lock with its holder, so there is no
+//! stale one to clean. Any thread.
+//!
+//! **Invariant:** the lock follows the directory, not its name: a bind mount, a symlink or a
+//! second path to the same vault meets the same lock.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+
+use crate::base::fs::{self, PathError};
+
+/// Holds the lock until dropped.
+#[derive(Debug)]
+pub struct DirLock {
+    _file: File,
+}
+
+/// Takes the lock, or gives `None` where somebody holds it.
+pub fn try_lock_dir(dir: &Path) -> Result<Option<DirLock>, PathError> {
+    let file = fs::open(dir)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(DirLock { _file: file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(source)) => {
+            let source = io::Error::new(source.kind(), format!("no lock to be had: {source}"));
+            Err(PathError { action: "lock", path: dir.to_owned(), source })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_name_of_the_directory_meets_the_same_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let vault = dir.path().join("vault");
+        fs::create_dir_all(&vault).unwrap();
+        fs::symlink(&vault, &dir.path().join("again")).unwrap();
+        let held = try_lock_dir(&vault).unwrap();
+        assert!(held.is_some());
+        assert!(try_lock_dir(&dir.path().join("again")).unwrap().is_none());
+        drop(held);
+        assert!(try_lock_dir(&dir.path().join("again")).unwrap().is_some());
+    }
+}

@@ -1,0 +1,12 @@
+//! What std lacks: things any program could have had.
+//!
+//! Nothing here knows what a vault or a note is. The only door to the disk ([`fs`]), to the time
+//! ([`clock`]) and to child processes ([`process`]).
+
+pub mod clock;
+pub mod fault;
+pub mod fs;
+pub mod latest;
+pub mod lock;
+pub mod process;
+pub mod store;

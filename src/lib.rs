@@ -1,0 +1,7 @@
+#![doc = include_str!("architecture.md")]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test does to the disk what a person would")
+)]
+
+pub mod base;
