@@ -6,3 +6,5 @@
 
 pub mod base;
 pub mod vault;
+
+pub mod config;

@@ -1,0 +1,331 @@
+//! Every setting: its name, level, default and check.
+//!
+//! Pure. One table; reading, listing, help and the nearest-name hint all come from it.
+//!
+//! **Invariant:** a key of level [`Level::User`] is never taken from a vault.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::vault::Layout;
+
+/// Who may set a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// The vault's `remd.yaml`, or the user.
+    Vault,
+    /// Only the user: what names commands, endpoints, keys or paths outside.
+    User,
+}
+
+/// A setting of the table.
+#[derive(Debug)]
+pub struct Key {
+    pub name: &'static str,
+    pub level: Level,
+    pub default: &'static str,
+    /// Checks a value and puts it in its place; `Err` says what is wanted.
+    set: Option<Set>,
+}
+
+/// Checks a value's text and puts it in its place.
+type Set = fn(&mut Settings, &str) -> Result<(), String>;
+
+impl Key {
+    /// Whether this version acts on it; the others keep their value for a later one.
+    pub fn is_used(&self) -> bool {
+        self.set.is_some()
+    }
+}
+
+/// The settings of one vault, checked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Settings {
+    pub layout: Layout,
+    /// A burst of edits is over when nothing came for this long.
+    pub quiet: Duration,
+    /// A burst that never pauses is committed after this long.
+    pub max_wait: Duration,
+    /// A new file larger than this (bytes) is kept out of Git.
+    pub max_file: u64,
+    /// Deletions are held back from this many notes at once …
+    pub hold_count: usize,
+    /// … if they are also at least this share (0..=1) of all notes.
+    pub hold_share: f64,
+    /// The vault of commands that name none.
+    pub default_vault: Option<String>,
+    /// Where the mount goes; `None` for the default.
+    pub mount_path: Option<String>,
+    /// The text of every key that is set, also of those not used yet.
+    pub texts: BTreeMap<&'static str, String>,
+}
+
+macro_rules! key {
+    ($name:literal, $level:ident, $default:literal) => {
+        Key { name: $name, level: Level::$level, default: $default, set: None }
+    };
+    ($name:literal, $level:ident, $default:literal, $set:expr) => {
+        Key { name: $name, level: Level::$level, default: $default, set: Some($set) }
+    };
+}
+
+/// All settings, in the order in which they are listed.
+pub const KEYS: &[Key] = &[
+    key!("agent.id", Vault, "default"),
+    key!("timezone", Vault, "system"),
+    key!("daily_dir", Vault, "memory", |s, v| folder(v).map(|it| s.layout.daily = it)),
+    key!("digest_dir", Vault, "digest", |s, v| folder(v).map(|it| s.layout.digest = it)),
+    key!("resource_dir", Vault, "resource", |s, v| folder(v).map(|it| s.layout.resource = it)),
+    key!("session_dir", Vault, "mem_session", |s, v| folder(v).map(|it| s.layout.session = it)),
+    key!("mem_session_dir", Vault, "mem_agent", |s, v| folder(v).map(|it| s.layout.agent = it)),
+    key!("metadata_dir", Vault, "mem_metadata", |s, v| folder(v).map(|it| s.layout.metadata = it)),
+    key!("templates_dir", Vault, "templates, Templates", |s, v| {
+        s.layout.templates =
+            v.split(',').map(|it| folder(it.trim())).collect::<Result<Vec<_>, _>>()?;
+        Ok(())
+    }),
+    key!("commit.quiet", Vault, "1s", |s, v| duration(v).map(|it| s.quiet = it)),
+    key!("commit.max_wait", Vault, "10s", |s, v| duration(v).map(|it| s.max_wait = it)),
+    key!("commit.max_file", Vault, "100MB", |s, v| bytes(v).map(|it| s.max_file = it)),
+    key!("commit.hold_deletions.count", Vault, "20", |s, v| {
+        s.hold_count = v.parse().map_err(|_| "a whole number, as `20`".to_owned())?;
+        Ok(())
+    }),
+    key!("commit.hold_deletions.share", Vault, "0.5", |s, v| share(v).map(|it| s.hold_share = it)),
+    key!("vault", User, "", |s, v| {
+        s.default_vault = (!v.is_empty()).then(|| v.to_owned());
+        Ok(())
+    }),
+    key!("mount.path", User, "", |s, v| {
+        s.mount_path = (!v.is_empty()).then(|| v.to_owned());
+        Ok(())
+    }),
+    key!("search.fusion", Vault, "score"),
+    key!("search.vector_weight", Vault, "0.7"),
+    key!("search.candidate_multiplier", Vault, "3"),
+    key!("auto_memory_interval", Vault, "5"),
+    key!("summarize_when_compact", Vault, "true"),
+    key!("inbox_push_enabled", Vault, "true"),
+    key!("dream_cron_enabled", Vault, "true"),
+    key!("dream_cron", Vault, "0 23 * * *"),
+    key!("auto_memory_search_config.enabled", Vault, "false"),
+    key!("auto_memory_search_config.max_results", Vault, "2"),
+    key!("memory_manager_backend", Vault, "remelight"),
+    key!("memory_tags", Vault, "memory_tags"),
+    key!("memory.max_images", Vault, "5"),
+    key!("resource.without_model", Vault, "extract"),
+    key!("resource.images", Vault, "false"),
+    key!("secrets.policy", Vault, "off"),
+    key!("jobs.host", Vault, ""),
+    key!("embedding_model_config.backend", User, "openai"),
+    key!("embedding_model_config.api_key", User, ""),
+    key!("embedding_model_config.base_url", User, ""),
+    key!("embedding_model_config.model_name", User, ""),
+    key!("embedding_model_config.dimensions", User, "1024"),
+    key!("embedding_model_config.enable_cache", User, "true"),
+    key!("embedding_model_config.use_dimensions", User, "false"),
+    key!("embedding_model_config.max_cache_size", User, "10000"),
+    key!("embedding_model_config.max_input_length", User, "8192"),
+    key!("embedding_model_config.max_batch_size", User, "10"),
+    key!("embedding_model_config.health_check_timeout", User, "15.0"),
+    key!("service.http", User, ""),
+];
+
+/// Families of keys that later versions fill: known, so that they don't look like a slip.
+const FAMILIES: &[(&str, Level)] = &[("sync.", Level::User), ("llm.", Level::User)];
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            quiet: Duration::from_secs(1),
+            max_wait: Duration::from_secs(10),
+            max_file: 100_000_000,
+            hold_count: 20,
+            hold_share: 0.5,
+            default_vault: None,
+            mount_path: None,
+            texts: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Sets one key from its text; the error says what is wanted.
+    pub fn set(&mut self, key: &'static Key, value: &str) -> Result<(), String> {
+        if let Some(set) = key.set {
+            set(self, value)?;
+        }
+        self.texts.insert(key.name, value.to_owned());
+        Ok(())
+    }
+
+    /// What only several keys together can get wrong: folders that overlap.
+    pub fn check(&self) -> Result<(), String> {
+        let layout = &self.layout;
+        let folders = [
+            ("daily_dir", &layout.daily),
+            ("digest_dir", &layout.digest),
+            ("resource_dir", &layout.resource),
+            ("session_dir", &layout.session),
+            ("mem_session_dir", &layout.agent),
+            ("metadata_dir", &layout.metadata),
+        ];
+        for (at, (name, folder)) in folders.iter().enumerate() {
+            for (other, taken) in &folders[..at] {
+                let within = |a: &str, b: &str| {
+                    a.strip_prefix(b).is_some_and(|it| it.is_empty() || it.starts_with('/'))
+                };
+                if within(folder, taken) || within(taken, folder) {
+                    return Err(format!("`{name}` ({folder}) overlaps `{other}` ({taken})"));
+                }
+            }
+        }
+        if self.max_wait < self.quiet {
+            return Err("`commit.max_wait` is shorter than `commit.quiet`".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What a name in a settings file stands for.
+pub enum Lookup {
+    Known(&'static Key),
+    /// A name that a later version will read.
+    Family(Level),
+    /// Not a key; the nearest one, if any is near.
+    Unknown(Option<&'static str>),
+}
+
+/// Finds a key by its dotted name.
+pub fn find(name: &str) -> Lookup {
+    if let Some(key) = KEYS.iter().find(|it| it.name == name) {
+        return Lookup::Known(key);
+    }
+    if let Some((_, level)) = FAMILIES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+        return Lookup::Family(*level);
+    }
+    let nearest = KEYS
+        .iter()
+        .map(|it| (edit_distance(it.name, name), it.name))
+        .min()
+        .filter(|(distance, _)| *distance <= 1 + name.len() / 4);
+    Lookup::Unknown(nearest.map(|it| it.1))
+}
+
+/// Levenshtein's distance, in characters.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a_char) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b_char) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(a_char != *b_char);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn folder(value: &str) -> Result<String, String> {
+    let trimmed = value.strip_suffix('/').unwrap_or(value);
+    crate::vault::VaultPath::new(trimmed)
+        .map(|_| trimmed.to_owned())
+        .map_err(|why| format!("a folder inside the vault ({why})"))
+}
+
+/// `1s`, `500ms`, `2m`, `1h`, or plain seconds; at most a day.
+pub fn duration(value: &str) -> Result<Duration, String> {
+    let wanted = || "a duration, as `500ms`, `1s` or `2m`, at most a day".to_owned();
+    let digits = value.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wanted())?;
+    let seconds = match unit.trim() {
+        "ms" => number / 1000.0,
+        "" | "s" => number,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wanted()),
+    };
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|it| *it <= Duration::from_secs(86_400))
+        .ok_or_else(wanted)
+}
+
+/// `10MB`, `512KiB`, `2GB`, or plain bytes. Decimal units are powers of 1000.
+fn bytes(value: &str) -> Result<u64, String> {
+    let wanted = || "a size, as `10MB` or `512KiB`".to_owned();
+    let digits = value.find(|it: char| !it.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wanted())?;
+    let factor = match unit.trim() {
+        "" | "B" => 1,
+        "k" | "kB" | "KB" => 1000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(wanted()),
+    };
+    number.checked_mul(factor).ok_or_else(wanted)
+}
+
+/// `0.5` or `50%`.
+fn share(value: &str) -> Result<f64, String> {
+    let parsed = match value.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|it| it / 100.0),
+        None => value.parse::<f64>(),
+    };
+    parsed
+        .ok()
+        .filter(|it| (0.0..=1.0).contains(it))
+        .ok_or_else(|| "a share between 0 and 1, as `0.5` or `50%`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_s_defaults_are_the_struct_s() {
+        let mut settings = Settings::default();
+        for key in KEYS {
+            settings.set(key, key.default).unwrap_or_else(|err| panic!("{}: {err}", key.name));
+        }
+        settings.texts.clear();
+        assert_eq!(settings, Settings::default());
+        assert_eq!(settings.check(), Ok(()));
+    }
+
+    #[test]
+    fn values_are_read_as_people_write_them() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("fast").is_err() && duration("-1s").is_err() && duration("9e9h").is_err());
+        assert_eq!(bytes("100MB"), Ok(100_000_000));
+        assert_eq!(bytes("1KiB"), Ok(1024));
+        assert!(bytes("99999999999GB").is_err());
+        assert_eq!(share("50%"), Ok(0.5));
+        assert!(share("2").is_err());
+        assert!(folder("../out").is_err() && folder("/etc").is_err() && folder(".git").is_err());
+    }
+
+    #[test]
+    fn a_slip_finds_its_nearest_name() {
+        assert!(matches!(find("commit.quite"), Lookup::Unknown(Some("commit.quiet"))));
+        assert!(matches!(find("zzzzzz"), Lookup::Unknown(None)));
+        assert!(matches!(find("llm.model"), Lookup::Family(Level::User)));
+    }
+
+    #[test]
+    fn folders_that_overlap_are_refused() {
+        let mut settings = Settings::default();
+        settings.layout.digest = "memory/digest".into();
+        assert!(settings.check().unwrap_err().contains("overlaps"));
+    }
+}

@@ -1,0 +1,252 @@
+//! Reads the settings files.
+//!
+//! Takes the vault, the user's folder, the environment and overrides; gives checked settings,
+//! each value's source, and warnings. Blocking, any thread.
+//!
+//! **Invariant:** an error leaves the caller with its last good settings; a warning never does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_yaml::Value;
+
+use crate::base::fs::{self, PathError};
+use crate::config::keys::{self, KEYS, Key, Level, Lookup, Settings};
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Source {
+    Default,
+    UserFile,
+    VaultFile,
+    Environment,
+    Override,
+}
+
+impl Source {
+    /// For people.
+    pub fn text(&self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::UserFile => "user file",
+            Self::VaultFile => "vault file",
+            Self::Environment => "environment",
+            Self::Override => "command line",
+        }
+    }
+}
+
+/// Settings, and how they came about.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    pub settings: Settings,
+    pub sources: BTreeMap<&'static str, Source>,
+    /// What was odd but harmless: unknown keys, keys a vault may not set.
+    pub warnings: Vec<String>,
+}
+
+/// Why settings could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(transparent)]
+    Read(#[from] PathError),
+    #[error("`{file}` is not YAML{}", line.map_or(String::new(), |it| format!(" (line {it})")))]
+    Yaml { file: String, line: Option<usize>, source: serde_yaml::Error },
+    #[error("{origin}: `{key}` is `{value}`; wanted: {wanted}")]
+    Value { origin: String, key: String, value: String, wanted: String },
+    #[error("Settings don't fit together: {0}")]
+    Together(String),
+    #[error("`{0}` is not of the form `key=value`")]
+    Override(String),
+    #[error("There is no setting `{name}`{}", nearest.map_or(String::new(), |it| format!("; did you mean `{it}`?")))]
+    Unknown { name: String, nearest: Option<&'static str> },
+}
+
+/// The vault's settings file.
+pub const VAULT_FILE: &str = "remd.yaml";
+
+/// Settings files are small; a larger one is a mistake or an attack.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Reads default, user file, vault file, environment and overrides, each over the one before.
+pub fn load(vault: &Path, user_file: &Path, overrides: &[String]) -> Result<Loaded, LoadError> {
+    let mut loaded =
+        Loaded { settings: Settings::default(), sources: BTreeMap::new(), warnings: Vec::new() };
+    loaded.take_file(user_file, Source::UserFile)?;
+    loaded.take_file(&vault.join(VAULT_FILE), Source::VaultFile)?;
+    for key in KEYS {
+        let variable = format!("REMD_{}", key.name.replace('.', "_").to_uppercase());
+        if let Ok(value) = std::env::var(&variable) {
+            loaded.set(key, &value, Source::Environment, &variable)?;
+        }
+    }
+    for text in overrides {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| LoadError::Override(text.clone()))?;
+        match keys::find(name) {
+            Lookup::Known(key) => loaded.set(key, value, Source::Override, "command line")?,
+            Lookup::Family(_) => {}
+            Lookup::Unknown(nearest) => {
+                return Err(LoadError::Unknown { name: name.to_owned(), nearest });
+            }
+        }
+    }
+    loaded.settings.check().map_err(LoadError::Together)?;
+    Ok(loaded)
+}
+
+impl Loaded {
+    fn set(
+        &mut self,
+        key: &'static Key,
+        value: &str,
+        source: Source,
+        origin: &str,
+    ) -> Result<(), LoadError> {
+        self.settings.set(key, value).map_err(|wanted| LoadError::Value {
+            origin: origin.to_owned(),
+            key: key.name.to_owned(),
+            // A key of the user's level may be a secret; its text stays out of error messages.
+            value: if key.level == Level::User { "…".to_owned() } else { value.to_owned() },
+            wanted,
+        })?;
+        self.sources.insert(key.name, source);
+        Ok(())
+    }
+
+    fn take_file(&mut self, path: &Path, source: Source) -> Result<(), LoadError> {
+        let bytes = match fs::read_regular(path, MAX_BYTES) {
+            Ok(bytes) => bytes,
+            Err(err) if err.is_absent() => return Ok(()),
+            Err(err) => return Err(err.into()),
+        };
+        let text = String::from_utf8_lossy(&bytes);
+        let file = path.display().to_string();
+        let value: Value = serde_yaml::from_str(&text).map_err(|source| LoadError::Yaml {
+            file: file.clone(),
+            line: source.location().map(|it| it.line()),
+            source,
+        })?;
+        let mut leaves = Vec::new();
+        flatten(&value, String::new(), &mut leaves);
+        for (name, value) in leaves {
+            let origin = match line_of(&text, &name) {
+                Some(line) => format!("{file}:{line}"),
+                None => file.clone(),
+            };
+            match keys::find(&name) {
+                Lookup::Known(key) if key.level == Level::User && source == Source::VaultFile => {
+                    self.warnings.push(format!(
+                        "{origin}: `{name}` is ignored: only your own config.yaml may set it"
+                    ));
+                }
+                Lookup::Known(key) => self.set(key, &value, source.clone(), &origin)?,
+                Lookup::Family(_) => {}
+                Lookup::Unknown(nearest) => {
+                    let hint =
+                        nearest.map_or(String::new(), |it| format!("; did you mean `{it}`?"));
+                    self.warnings.push(format!("{origin}: there is no setting `{name}`{hint}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The leaves of a YAML mapping as dotted names and texts; lists join with `, `.
+fn flatten(value: &Value, name: String, leaves: &mut Vec<(String, String)>) {
+    match value {
+        Value::Mapping(map) => {
+            for (key, value) in map {
+                let key = scalar(key);
+                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                flatten(value, name, leaves);
+            }
+        }
+        Value::Sequence(items) => {
+            leaves.push((name, items.iter().map(scalar).collect::<Vec<_>>().join(", ")));
+        }
+        // An empty file, or a key with everything below it commented out.
+        Value::Null => {}
+        other => leaves.push((name, scalar(other))),
+    }
+}
+
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Bool(it) => it.to_string(),
+        Value::Number(it) => it.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The 1-based line where the last part of a dotted name stands as a key.
+fn line_of(text: &str, name: &str) -> Option<usize> {
+    let last = name.rsplit('.').next()?;
+    text.lines()
+        .position(|line| {
+            line.trim_start().strip_prefix(last).is_some_and(|it| it.trim_start().starts_with(':'))
+        })
+        .map(|at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn check(user: &str, vault: &str, overrides: &[&str]) -> Result<Loaded, LoadError> {
+        let dir = tempfile::tempdir().unwrap();
+        let user_file = dir.path().join("config.yaml");
+        fs::write_atomic(&user_file, user.as_bytes()).unwrap();
+        fs::write_atomic(&dir.path().join(VAULT_FILE), vault.as_bytes()).unwrap();
+        let overrides: Vec<String> = overrides.iter().map(|it| (*it).to_owned()).collect();
+        load(dir.path(), &user_file, &overrides)
+    }
+
+    #[test]
+    fn each_source_goes_over_the_one_before() {
+        let loaded = check("commit:\n  quiet: 3s\n  max_wait: 30s\n", "commit.quiet: 2s\n", &[])
+            .expect("dotted and nested names are both fine");
+        assert_eq!(loaded.settings.quiet, Duration::from_secs(2));
+        assert_eq!(loaded.settings.max_wait, Duration::from_secs(30));
+        assert_eq!(loaded.sources["commit.quiet"], Source::VaultFile);
+        let loaded = check("", "commit: {quiet: 2s}\n", &["commit.quiet=200ms"]).unwrap();
+        assert_eq!(loaded.settings.quiet, Duration::from_millis(200));
+    }
+
+    #[test]
+    fn a_vault_cannot_choose_paths_outside_or_secrets() {
+        let vault =
+            "mount:\n  path: /home/victim\nembedding_model_config:\n  base_url: http://evil\n";
+        let loaded = check("", vault, &[]).unwrap();
+        assert_eq!(loaded.settings.mount_path, None);
+        assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+        assert!(check("", "metadata_dir: ../../out\n", &[]).is_err());
+    }
+
+    #[test]
+    fn a_bad_value_names_file_line_and_remedy() {
+        let err = check("", "# remd\ncommit:\n  quiet: soon\n", &[]).unwrap_err().to_string();
+        assert!(err.contains("remd.yaml:3") && err.contains("500ms"), "{err}");
+        let err = check("", "a: [", &[]).unwrap_err().to_string();
+        assert!(err.contains("is not YAML (line"), "{err}");
+    }
+
+    #[test]
+    fn an_unknown_key_warns_with_the_nearest_name() {
+        let loaded = check("", "commit:\n  quite: 1s\n", &[]).unwrap();
+        assert!(
+            loaded.warnings[0].contains("did you mean `commit.quiet`?"),
+            "{:?}",
+            loaded.warnings
+        );
+    }
+
+    #[test]
+    fn an_empty_or_commented_file_is_fine() {
+        assert!(check("", "# nothing\ncommit:\n  # quiet: 1s\n", &[]).unwrap().warnings.is_empty());
+    }
+}
