@@ -8,3 +8,4 @@ pub mod base;
 pub mod vault;
 
 pub mod config;
+pub mod watch;
