@@ -8,4 +8,5 @@ pub mod base;
 pub mod vault;
 
 pub mod config;
+pub mod history;
 pub mod watch;

@@ -1,0 +1,123 @@
+//! Whether a person is in the middle of something.
+//!
+//! Takes the repository's places, gives the operation under way. Reads the state that git itself
+//! reads, never what git leaves behind (`REBASE_HEAD`, `ORIG_HEAD`, `AUTO_MERGE`). Any thread.
+
+use std::fmt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use crate::base::fs;
+use crate::history::place::Place;
+
+/// What a person is doing with the repository.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Rebase,
+    ApplyMailbox,
+    Merge,
+    CherryPick,
+    Revert,
+    Bisect,
+    /// An editor is open on a commit message.
+    Commit,
+    /// HEAD is on no branch.
+    DetachedHead,
+}
+
+impl Operation {
+    /// What ends it.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Self::Rebase => "Finish it with `git rebase --continue` or `git rebase --abort`.",
+            Self::ApplyMailbox => "Finish it with `git am --continue` or `git am --abort`.",
+            Self::Merge => "Finish it with `git merge --continue` or `git merge --abort`.",
+            Self::CherryPick => "Finish it with `git cherry-pick --continue` or `--abort`.",
+            Self::Revert => "Finish it with `git revert --continue` or `--abort`.",
+            Self::Bisect => "End it with `git bisect reset`.",
+            Self::Commit => "Save and close the commit message, or quit its editor.",
+            Self::DetachedHead => "Go back to a branch with `git switch BRANCH`.",
+        }
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Rebase => "a rebase is in progress",
+            Self::ApplyMailbox => "a mailbox is being applied",
+            Self::Merge => "a merge is in progress",
+            Self::CherryPick => "a cherry-pick is in progress",
+            Self::Revert => "a revert is in progress",
+            Self::Bisect => "a bisect is in progress",
+            Self::Commit => "a commit message is being written",
+            Self::DetachedHead => "HEAD is detached",
+        })
+    }
+}
+
+/// The operation under way by the files in the git directory; a detached HEAD is seen by whoever
+/// reads HEAD.
+pub(super) fn operation(place: &Place) -> Option<Operation> {
+    let has =
+        |name: &str| fs::lstat_if_there(&place.git_dir.join(name)).is_ok_and(|it| it.is_some());
+    if has("rebase-merge") {
+        return Some(Operation::Rebase);
+    }
+    if has("rebase-apply") {
+        return Some(match has("rebase-apply/applying") {
+            true => Operation::ApplyMailbox,
+            false => Operation::Rebase,
+        });
+    }
+    for (name, operation) in [
+        ("MERGE_HEAD", Operation::Merge),
+        ("CHERRY_PICK_HEAD", Operation::CherryPick),
+        ("REVERT_HEAD", Operation::Revert),
+        ("BISECT_LOG", Operation::Bisect),
+    ] {
+        if has(name) {
+            return Some(operation);
+        }
+    }
+    if has("sequencer") {
+        let todo = fs::read(&place.git_dir.join("sequencer/todo")).unwrap_or_default();
+        return Some(match todo.starts_with(b"revert") {
+            true => Operation::Revert,
+            false => Operation::CherryPick,
+        });
+    }
+    is_message_open(place).then_some(Operation::Commit)
+}
+
+/// Whether a `git commit` waits for its editor: the message is younger than the last reflog entry
+/// (a finished commit writes that afterwards) and a git process works in this work tree.
+fn is_message_open(place: &Place) -> bool {
+    let Some(message) = modified(&place.git_dir.join("COMMIT_EDITMSG")) else {
+        return false;
+    };
+    let logged = modified(&place.git_dir.join("logs/HEAD"));
+    logged.is_none_or(|it| message >= it) && has_live_commit(&place.workdir)
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::lstat_if_there(path).ok().flatten().and_then(|meta| meta.modified().ok())
+}
+
+fn has_live_commit(workdir: &Path) -> bool {
+    let Ok(workdir) = fs::canonicalize(workdir) else { return false };
+    fs::read_dir(Path::new("/proc")).unwrap_or_default().iter().any(|entry| {
+        let process = entry.path();
+        let is_git = || fs::read(&process.join("comm")).is_ok_and(|it| it == b"git\n");
+        let commits = || {
+            fs::read(&process.join("cmdline"))
+                .is_ok_and(|it| it.split(|byte| *byte == 0).any(|word| word == b"commit"))
+        };
+        let is_here =
+            || fs::read_link(&process.join("cwd")).is_ok_and(|it| it.starts_with(&workdir));
+        entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)
+            && is_git()
+            && commits()
+            && is_here()
+    })
+}

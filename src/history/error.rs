@@ -1,0 +1,225 @@
+//! Why history could not do what it was asked.
+//!
+//! Pure. One enum per operation; the variants say what the caller can do.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::base::clock;
+use crate::base::fs::PathError;
+use crate::history::busy::Operation;
+use crate::history::lock::{HeldLock, LockError};
+use crate::vault::CommitId;
+
+/// Git's own data could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error("Cannot {action}")]
+pub struct GitError {
+    pub action: &'static str,
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// `result` with what was tried in its error.
+pub(super) fn git<T, E>(action: &'static str, result: Result<T, E>) -> Result<T, GitError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    result.map_err(|err| GitError { action, source: err.into() })
+}
+
+impl GitError {
+    /// What the person at the keyboard can do about it: the disk's trouble first, if that is it.
+    fn hint(&self) -> String {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
+        while let Some(err) = cause {
+            if let Some(hint) = err.downcast_ref::<io::Error>().and_then(|it| disk_hint(it.kind()))
+            {
+                return hint.to_owned();
+            }
+            cause = err.source();
+        }
+        match self.action {
+            READ_INDEX => "Move it away: `mv .git/index .git/index.broken`. It is made again from \
+                           HEAD; what was staged has to be staged again."
+                .to_owned(),
+            _ => "Run `git fsck` in the vault.".to_owned(),
+        }
+    }
+}
+
+/// What is tried when git's index is read.
+pub(super) const READ_INDEX: &str = "read the index";
+
+/// What ends a trouble that the whole disk has.
+fn disk_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Free some space on the disk.",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "The disk is mounted read-only: mount it writable (`mount -o remount,rw`)."
+        }
+        io::ErrorKind::PermissionDenied => {
+            "Check who owns the vault and its `.git`: they must belong to the user who runs remd."
+        }
+        _ => return None,
+    })
+}
+
+/// Why a vault's repository was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("`{}` is not in a Git repository", .0.display())]
+    NotARepository(PathBuf),
+    #[error("`{}` is a bare repository, which has no files", .0.display())]
+    Bare(PathBuf),
+    #[error("`{}` keeps its references in the reftable format, which remd cannot read", .0.display())]
+    Reftable(PathBuf),
+    #[error("`{}` uses SHA-256 object ids, which this build cannot read", .0.display())]
+    Sha256(PathBuf),
+    #[error("`{}` belongs to another user", .0.display())]
+    ForeignOwner(PathBuf),
+    #[error("`{}` is ignored by the repository at `{}`", vault.display(), repository.display())]
+    Ignored { vault: PathBuf, repository: PathBuf },
+    #[error(transparent)]
+    Disk(#[from] PathError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl OpenError {
+    /// What the person at the keyboard can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::NotARepository(path) => format!("Run `remd init {}`.", path.display()),
+            Self::Bare(_) => "Give the folder with the notes, not its repository.".to_owned(),
+            Self::Reftable(path) => {
+                format!("Run `git -C {} refs migrate --ref-format=files`.", path.display())
+            }
+            Self::Sha256(_) => "Keep the vault in a SHA-1 repository.".to_owned(),
+            Self::ForeignOwner(path) => format!(
+                "Run `chown -R \"$USER\"` on it, or trust it with `git config --global --add \
+                 safe.directory {}`.",
+                path.display()
+            ),
+            Self::Ignored { vault, .. } => {
+                format!("Run `remd init {}` to give it a repository of its own.", vault.display())
+            }
+            Self::Disk(err) => match disk_hint(err.kind()) {
+                Some(hint) => hint.to_owned(),
+                None => format!("Check `{}`.", err.path.display()),
+            },
+            Self::Git(err) => err.hint(),
+        })
+    }
+}
+
+/// Why no snapshot was taken. Whatever was seen is still on disk: the same look may be taken again.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// A person's operation is under way; what was seen is kept in `wip`.
+    #[error("Waiting: {operation}")]
+    Busy { operation: Operation, wip: Option<CommitId> },
+    /// Another program holds a lock of git's; what was seen is kept in `wip`.
+    #[error("`{}` has been held for {}", lock.path.display(), clock::age_text(lock.age))]
+    Locked { lock: HeldLock, wip: Option<CommitId> },
+    /// Somebody moved HEAD or the index again and again while we looked.
+    #[error("HEAD or the index moved while the snapshot was taken")]
+    Moved,
+    /// The vault's folder is gone or is another one.
+    #[error("The vault at `{}` is gone or is another folder now", .0.display())]
+    VaultLost(PathBuf),
+    #[error(transparent)]
+    Disk(#[from] PathError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl SnapshotError {
+    /// Whether the same call may succeed later with nothing changed by hand.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Locked { .. } | Self::Moved => true,
+            Self::VaultLost(_) | Self::Git(_) => false,
+            Self::Disk(err) => matches!(
+                err.kind(),
+                std::io::ErrorKind::StorageFull
+                    | std::io::ErrorKind::QuotaExceeded
+                    | std::io::ErrorKind::Interrupted
+                    | std::io::ErrorKind::ResourceBusy
+            ),
+        }
+    }
+
+    /// What the person at the keyboard can do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Busy { operation, .. } => operation.hint().to_owned(),
+            Self::Locked { lock, .. } => match lock.holder {
+                Some(pid) => format!("Process {pid} has it open; wait for it to end."),
+                None => format!(
+                    "No process has it open. If no git command is running, remove it: `rm '{}'`.",
+                    lock.path.display()
+                ),
+            },
+            Self::Moved => return None,
+            Self::VaultLost(_) => {
+                "Mount or restore the folder; the agent goes on by itself.".to_owned()
+            }
+            Self::Disk(err) => match disk_hint(err.kind()) {
+                Some(hint) => hint.to_owned(),
+                None => format!("Check `{}`.", err.path.display()),
+            },
+            Self::Git(err) => err.hint(),
+        })
+    }
+}
+
+impl From<LockError> for SnapshotError {
+    fn from(err: LockError) -> Self {
+        match err {
+            LockError::Held(lock) => Self::Locked { lock, wip: None },
+            LockError::Disk(err) => Self::Disk(err),
+        }
+    }
+}
+
+/// Why something could not be read from history.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("No such {what}: `{name}`")]
+    NotFound { what: &'static str, name: String },
+    #[error(transparent)]
+    Disk(#[from] PathError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+}
+
+impl ReadError {
+    /// Whether the thing asked for does not exist, as opposed to a broken repository.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NotFound { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_about_the_cause() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("Cannot write it")]
+        struct Wrapped(#[source] io::Error);
+        let check = |action, source: Box<dyn std::error::Error + Send + Sync>, part: &str| {
+            let hint = SnapshotError::Git(GitError { action, source }).hint().unwrap();
+            assert!(hint.contains(part), "{hint}");
+        };
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        check("write a blob", full().into(), "Free some space");
+        check("write a blob", Box::new(Wrapped(full())), "Free some space");
+        let read_only = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+        check("write a blob", Box::new(Wrapped(read_only)), "read-only");
+        check(READ_INDEX, "not a header".into(), "mv .git/index");
+        check(READ_INDEX, Box::new(Wrapped(full())), "Free some space");
+        check("read a tree", "odd".into(), "git fsck");
+    }
+}

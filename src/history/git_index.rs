@@ -1,0 +1,229 @@
+//! Git's index: read once, patched, written under its own lock.
+//!
+//! Takes the entries of a batch, leaves every other entry and its flags as they are. The decoded
+//! file is kept between snapshots while the file on disk stays the same. Committer thread only.
+//!
+//! **Invariant:** an entry that git would call clean by its stat was clean when the index was
+//! written; where that is not certain its size is set to 0, which makes git look.
+
+use std::io::{BufWriter, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::index::entry::{Flags, Mode, Stage, Stat};
+use gix::index::extension::Tree;
+
+use crate::base::fs::{self, PathError};
+use crate::history::error::{READ_INDEX, SnapshotError, git};
+use crate::history::lock::OwnLock;
+use crate::history::place::Place;
+
+/// What tells one state of the index file from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// One entry of a batch; `None` takes it out.
+pub(super) struct Patch {
+    pub path: BString,
+    pub new: Option<(ObjectId, Mode, Stat)>,
+}
+
+/// The decoded index and the file it came from.
+pub(super) struct GitIndex {
+    file: gix::index::File,
+    stamp: Option<Stamp>,
+}
+
+impl GitIndex {
+    /// Reads the index; none is an empty one.
+    pub fn load(repo: &gix::Repository, place: &Place) -> Result<Self, SnapshotError> {
+        let path = place.index();
+        loop {
+            let stamp = stamp_of(&path)?;
+            let file = gix::index::File::at_or_default(
+                &path,
+                repo.object_hash(),
+                true,
+                gix::index::decode::Options::default(),
+            );
+            // Replaced while we read it: read it again.
+            if stamp == stamp_of(&path)? {
+                return Ok(Self { file: git(READ_INDEX, file)?, stamp });
+            }
+        }
+    }
+
+    /// The index as `tree` has it, but for what `is_there` denies.
+    pub fn from_tree(
+        repo: &gix::Repository,
+        tree: &gix::oid,
+        is_there: impl Fn(&BStr) -> bool,
+    ) -> Result<Self, SnapshotError> {
+        let mut file = git("read a tree", repo.index_from_tree(tree))?;
+        file.remove_entries(|_, path, _| !is_there(path));
+        Ok(Self { file, stamp: None })
+    }
+
+    /// Whether the file on disk is still the one that was read.
+    pub fn is_current(&self, place: &Place) -> Result<bool, PathError> {
+        Ok(self.stamp == stamp_of(&place.index())?)
+    }
+
+    pub fn state(&self) -> &gix::index::State {
+        &self.file
+    }
+
+    /// The entry at `path`, conflicts aside.
+    pub fn entry(&self, path: &BStr) -> Option<&gix::index::Entry> {
+        self.file.entry_by_path_and_stage(path, Stage::Unconflicted)
+    }
+
+    /// Whether `path` is in conflict.
+    pub fn is_unmerged(&self, path: &BStr) -> bool {
+        self.file
+            .entry_range(path)
+            .is_some_and(|range| self.file.entries()[range].iter().any(|it| it.stage_raw() != 0))
+    }
+
+    /// The paths below a folder (`prefix` ends with a slash, or is empty for all).
+    pub fn below<'a>(&'a self, prefix: &BStr) -> impl Iterator<Item = &'a BStr> {
+        self.file.prefixed_entries(prefix).unwrap_or_default().iter().map(|it| it.path(&self.file))
+    }
+
+    /// Whether the entry's stat is no proof: the file may have changed after its last look
+    /// without a newer time.
+    pub fn is_racy(&self, stat: &Stat) -> bool {
+        self.stamp.is_some_and(|it| is_racy(stat, it))
+    }
+
+    /// Puts the batch into the index held in memory.
+    pub fn patch(&mut self, patches: &[Patch]) {
+        // Who was racy by the old time stamp must not become trusted by the new one.
+        if let Some(stamp) = self.stamp {
+            for entry in self.file.entries_mut() {
+                if is_racy(&entry.stat, stamp) {
+                    entry.stat.size = 0;
+                }
+            }
+        }
+        let mut removed = false;
+        let mut added = Vec::new();
+        for patch in patches {
+            let path = patch.path.as_bstr();
+            match (self.file.entry_range(path), &patch.new) {
+                (Some(range), Some((id, mode, stat))) => {
+                    let entries = &mut self.file.entries_mut()[range];
+                    for other in &mut entries[1..] {
+                        other.flags |= Flags::REMOVE;
+                        removed = true;
+                    }
+                    let entry = &mut entries[0];
+                    entry.id = *id;
+                    entry.mode = *mode;
+                    entry.stat = *stat;
+                    entry.flags = Flags::empty();
+                }
+                (Some(range), None) => {
+                    for entry in &mut self.file.entries_mut()[range] {
+                        entry.flags |= Flags::REMOVE;
+                    }
+                    removed = true;
+                }
+                (None, Some(_)) => added.push(patch),
+                (None, None) => {}
+            }
+            if let Some(tree) = self.file.tree_mut() {
+                invalidate(tree, path);
+            }
+        }
+        // Only now: a look-up needs the order that this breaks.
+        for patch in &added {
+            if let Some((id, mode, stat)) = &patch.new {
+                let path = patch.path.as_bstr();
+                self.file.dangerously_push_entry(*stat, *id, Flags::empty(), *mode, path);
+            }
+        }
+        if removed {
+            self.file.remove_entries(|_, _, entry| entry.flags.contains(Flags::REMOVE));
+        }
+        if !added.is_empty() {
+            self.file.sort_entries();
+        }
+    }
+
+    /// Writes the index through its lock, which is released.
+    pub fn write(
+        &mut self,
+        repo: &gix::Repository,
+        place: &Place,
+        mut lock: OwnLock,
+    ) -> Result<(), SnapshotError> {
+        let path = place.index();
+        let skip_hash = repo.config_snapshot().boolean("index.skipHash").unwrap_or(false);
+        let options =
+            gix::index::write::Options { skip_hash, ..gix::index::write::Options::default() };
+        let mut out = BufWriter::with_capacity(1 << 16, lock.file());
+        git("write the index", self.file.write_to(&mut out, options))?;
+        fs::at("write", &path, out.flush())?;
+        drop(out);
+        let file = lock.file();
+        fs::at("sync", &path, file.sync_data())?;
+        if let Ok(Some(old)) = fs::lstat_if_there(&path) {
+            use std::os::unix::fs::PermissionsExt as _;
+            let permissions = std::fs::Permissions::from_mode(old.mode() & 0o7777);
+            fs::at("set the mode of", &path, file.set_permissions(permissions))?;
+        }
+        lock.rename_onto(&path)?;
+        self.stamp = stamp_of(&path)?;
+        Ok(())
+    }
+}
+
+/// How long git's own commands make us wait for `index.lock`.
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+fn stamp_of(path: &Path) -> Result<Option<Stamp>, PathError> {
+    Ok(fs::lstat_if_there(path)?.map(|meta| Stamp {
+        inode: meta.ino(),
+        size: meta.size(),
+        modified: (meta.mtime(), meta.mtime_nsec()),
+        changed: (meta.ctime(), meta.ctime_nsec()),
+    }))
+}
+
+/// Marks the cached trees on the way to `path` as out of date, as git does.
+fn invalidate(root: &mut Tree, path: &BStr) {
+    let mut tree = root;
+    let mut rest = path.as_bytes();
+    loop {
+        tree.num_entries = None;
+        let Some(slash) = rest.find_byte(b'/') else {
+            // A file where a folder was.
+            tree.children.retain(|it| it.name.as_slice() != rest);
+            return;
+        };
+        let (name, below) = (&rest[..slash], &rest[slash + 1..]);
+        match tree.children.iter().position(|it| it.name.as_slice() == name) {
+            Some(at) => tree = &mut tree.children[at],
+            None => return,
+        }
+        rest = below;
+    }
+}
+
+/// A change that the stat does not show must have left its time of status change as it was, so
+/// that lies in the tick of the index or later; git itself goes by the time of modification.
+fn is_racy(stat: &Stat, index: Stamp) -> bool {
+    let time = |it: gix::index::entry::stat::Time| (i64::from(it.secs), i64::from(it.nsecs));
+    let modified = time(stat.mtime);
+    let near = (index.modified.0 + 2, index.modified.1);
+    time(stat.ctime) >= index.modified || (modified >= index.modified && modified <= near)
+}

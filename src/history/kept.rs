@@ -1,0 +1,57 @@
+//! Why a path stays out of the branch, in words.
+//!
+//! Pure. **Invariant:** every reason names what lets the path in again.
+
+/// Why a path is kept out of the branch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// New and over the size limit.
+    TooLarge { bytes: u64 },
+    /// Its index entry differs from HEAD: a person staged it.
+    Staged,
+    /// The index holds it in conflict.
+    Unmerged,
+    /// It cannot be read.
+    Unreadable { why: String },
+    /// A tracked file is now a FIFO, a socket or a device.
+    Special,
+    /// A tracked file lies in what is now a repository of its own.
+    NestedRepository,
+    /// Outside the sparse checkout.
+    Sparse,
+    /// A filter of git's settings failed on it.
+    Filter { why: String },
+}
+
+impl std::fmt::Display for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLarge { bytes } => write!(f, "too large ({} MB)", bytes / 1_000_000),
+            Self::Staged => f.write_str("staged by a person"),
+            Self::Unmerged => f.write_str("in conflict"),
+            Self::Unreadable { why } => write!(f, "unreadable: {why}"),
+            Self::Special => f.write_str("no longer a file"),
+            Self::NestedRepository => f.write_str("in a repository of its own"),
+            Self::Sparse => f.write_str("outside the sparse checkout"),
+            Self::Filter { why } => write!(f, "a filter failed: {why}"),
+        }
+    }
+}
+
+impl Kept {
+    /// What lets the path in again.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "Raise `commit.max_file`, or list it in `.gitignore`.",
+            Self::Staged => {
+                "Commit it with `git commit`, or unstage it with `git restore --staged`."
+            }
+            Self::Unmerged => "Resolve it, then `git add` and `git commit`.",
+            Self::Unreadable { .. } => "Check its permissions.",
+            Self::Special => "Put the file back, or `git rm` it.",
+            Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
+            Self::Sparse => "Add its folder with `git sparse-checkout add`.",
+            Self::Filter { .. } => "Check the filter in `.gitattributes` and Git's settings.",
+        }
+    }
+}

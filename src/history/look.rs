@@ -1,0 +1,492 @@
+//! Looks at a path again: what it is on disk, in the index and in HEAD.
+//!
+//! Takes vault paths that may have changed, gives what really did, with the content already
+//! written as blobs. Symlinks are never followed, neither in the last step nor on the way.
+//! Committer thread only.
+//!
+//! **Invariant:** a content that changed while it was read is never committed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, ByteSlice as _};
+use gix::filter::plumbing::pipeline::convert::ToGitOutcome;
+use gix::index::entry::{Flags, Mode, Stat, stat};
+use gix::objs::tree::EntryKind;
+
+use crate::base::fs::{self, PathError};
+use crate::history::error::{GitError, git};
+use crate::history::git_index::GitIndex;
+use crate::history::kept::Kept;
+use crate::history::objects::TreeView;
+use crate::history::place::Place;
+use crate::history::seen::Seen;
+use crate::vault::VaultPath;
+
+/// Reads of one file before it is left for the next snapshot.
+const READS: usize = 3;
+/// A tick that is waited for; where times are coarser, git is made to look again instead.
+const SHORT_TICK: Duration = Duration::from_millis(20);
+
+/// A version of a file: content and kind.
+pub(super) type Version = (ObjectId, EntryKind);
+
+/// A path whose disk differs from HEAD.
+#[derive(Clone, Debug)]
+pub(super) struct Touched {
+    pub old: Option<Version>,
+    /// `None` when it is gone.
+    pub new: Option<Version>,
+    /// What the disk said; `None` when it is gone.
+    pub seen: Option<Seen>,
+    /// Device, inode and last status change by the index, to recognise a rename.
+    pub was: Option<Stat>,
+}
+
+/// All that one look found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    pub changes: BTreeMap<VaultPath, Touched>,
+    /// Content as in HEAD, but the index has an old stat.
+    pub refresh: BTreeMap<VaultPath, (Version, Seen)>,
+    pub kept: BTreeMap<VaultPath, Kept>,
+    /// Content that stays out of the branch but must not be lost.
+    pub aside: BTreeMap<VaultPath, Version>,
+    /// Changed while it was read.
+    pub again: BTreeSet<VaultPath>,
+    /// Blobs written.
+    pub written: Vec<ObjectId>,
+}
+
+/// What a path is on disk.
+enum Disk {
+    Gone,
+    Folder,
+    Special,
+    Nested,
+    Unreadable(String),
+    File(Seen),
+    Link(Seen),
+}
+
+/// What a folder on the way to a path is.
+#[derive(Clone, Debug)]
+enum Way {
+    Open,
+    Gone,
+    Nested,
+    Unreadable(String),
+}
+
+/// What reading a file gave.
+enum Content {
+    Blob(ObjectId, Seen),
+    Again,
+    TooLarge(u64),
+    Unreadable(String),
+    Filter(String),
+}
+
+/// Everything a look needs, for one snapshot.
+pub(super) struct Looker<'a> {
+    pub repo: &'a gix::Repository,
+    pub place: &'a Place,
+    pub index: &'a GitIndex,
+    pub head: TreeView<'a>,
+    pub max_file: u64,
+    settings: Settings,
+    pipeline: gix::filter::Pipeline<'a>,
+    ignores: gix::AttributeStack<'a>,
+    ways: HashMap<PathBuf, Way>,
+    pub findings: Findings,
+}
+
+/// Git's settings that a look follows.
+#[derive(Clone, Copy)]
+struct Settings {
+    stat: stat::Options,
+    executable_bit: bool,
+    symlinks: bool,
+    has_filters: bool,
+}
+
+impl<'a> Looker<'a> {
+    pub fn new(
+        repo: &'a gix::Repository,
+        place: &'a Place,
+        index: &'a GitIndex,
+        head: TreeView<'a>,
+        max_file: u64,
+    ) -> Result<Self, GitError> {
+        use gix::worktree::stack::state::{attributes, ignore};
+        let options = git("read the filter settings", gix::filter::Pipeline::options(repo))?;
+        let capabilities = git("read Git's settings", repo.filesystem_options())?;
+        let stat = git("read Git's settings", repo.stat_options())?;
+        // Attribute files that a sparse checkout left out are read from the index.
+        let empty = gix::index::State::new(repo.object_hash());
+        let is_skipping =
+            index.state().entries().iter().any(|it| it.flags.contains(Flags::SKIP_WORKTREE));
+        let source = if is_skipping { index.state() } else { &empty };
+        let attributes = repo
+            .attributes_only(source, attributes::Source::WorktreeThenIdMapping)
+            .map(gix::AttributeStack::detach);
+        let attributes = git("read the attributes", attributes)?;
+        let pipeline = git("set up the filters", gix::filter::Pipeline::new(repo, attributes))?;
+        let ignores =
+            repo.excludes(source, None, ignore::Source::WorktreeThenIdMappingIfNotSkipped);
+        Ok(Self {
+            repo,
+            place,
+            index,
+            head,
+            max_file,
+            settings: Settings {
+                // Finer than git compares, which costs a read and never an edit.
+                stat: stat::Options { use_nsec: true, ..stat },
+                executable_bit: capabilities.executable_bit,
+                symlinks: capabilities.symlink,
+                has_filters: !options.drivers.is_empty(),
+            },
+            pipeline,
+            ignores: git("read the ignore rules", ignores)?,
+            ways: HashMap::new(),
+            findings: Findings::default(),
+        })
+    }
+
+    /// Looks at one path and notes what is found.
+    pub fn look(&mut self, path: &VaultPath) -> Result<(), GitError> {
+        let rela = self.place.rela(path);
+        let rela = rela.as_bstr();
+        let in_head = self.head.file(rela)?.map(|(kind, id)| (id, kind));
+        let entry = self.index.entry(rela).filter(|it| !it.flags.contains(Flags::INTENT_TO_ADD));
+        if entry.is_some_and(|it| it.flags.contains(Flags::ASSUME_VALID)) {
+            return Ok(());
+        }
+        let staged = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
+        let is_tracked = entry.is_some() || in_head.is_some();
+        let disk = self.disk(path);
+        if let Disk::File(seen) | Disk::Link(seen) = &disk
+            && let Some(entry) = entry
+            && staged == in_head
+            && self.is_clean(entry, seen)
+        {
+            return Ok(());
+        }
+        if self.index.is_unmerged(rela) {
+            return self.keep(path, rela, disk, Kept::Unmerged);
+        }
+        if !matches!(disk, Disk::Gone | Disk::Folder) && self.is_sparse(rela) {
+            return self.keep(path, rela, disk, Kept::Sparse);
+        }
+        let is_gitlink = entry.is_some_and(|it| it.mode == Mode::COMMIT);
+        match disk {
+            Disk::Folder | Disk::Gone if is_gitlink => {}
+            Disk::Gone if entry.is_some_and(|it| it.flags.contains(Flags::SKIP_WORKTREE)) => {}
+            Disk::Gone if entry.is_none() && self.is_sparse(rela) => {}
+            Disk::Gone | Disk::Folder if !is_tracked => {}
+            Disk::Gone | Disk::Folder if staged != in_head => {
+                self.findings.kept.insert(path.clone(), Kept::Staged);
+            }
+            Disk::Gone | Disk::Folder => {
+                let was = entry.map(|it| it.stat);
+                let gone = Touched { old: in_head, new: None, seen: None, was };
+                self.findings.changes.insert(path.clone(), gone);
+            }
+            Disk::Special | Disk::Nested if !is_tracked => {}
+            Disk::Special => {
+                self.findings.kept.insert(path.clone(), Kept::Special);
+            }
+            Disk::Nested => {
+                self.findings.kept.insert(path.clone(), Kept::NestedRepository);
+            }
+            Disk::Unreadable(why) => {
+                if is_tracked || !self.is_ignored(rela) {
+                    self.findings.kept.insert(path.clone(), Kept::Unreadable { why });
+                }
+            }
+            Disk::File(_) | Disk::Link(_) if !is_tracked && self.is_ignored(rela) => {}
+            Disk::File(_) | Disk::Link(_) if staged != in_head => {
+                return self.keep(path, rela, disk, Kept::Staged);
+            }
+            Disk::File(_) | Disk::Link(_) => {
+                let was = entry.map(|it| it.stat);
+                if let Some((new, seen)) = self.read(path, rela, disk, is_tracked)? {
+                    if Some(new) == in_head {
+                        if was != Some(seen.stat()) {
+                            self.findings.refresh.insert(path.clone(), (new, seen));
+                        }
+                    } else {
+                        let seen = Some(seen);
+                        let touched = Touched { old: in_head, new: Some(new), seen, was };
+                        self.findings.changes.insert(path.clone(), touched);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes why a path stays out, and keeps its content for `wip`.
+    fn keep(
+        &mut self,
+        path: &VaultPath,
+        rela: &BStr,
+        disk: Disk,
+        why: Kept,
+    ) -> Result<(), GitError> {
+        if matches!(disk, Disk::File(_) | Disk::Link(_))
+            && let Some((version, _)) = self.read(path, rela, disk, true)?
+        {
+            self.findings.aside.insert(path.clone(), version);
+        }
+        self.findings.kept.insert(path.clone(), why);
+        Ok(())
+    }
+
+    /// The version on disk, written as a blob; `None` where the findings say why not.
+    fn read(
+        &mut self,
+        path: &VaultPath,
+        rela: &BStr,
+        disk: Disk,
+        is_tracked: bool,
+    ) -> Result<Option<(Version, Seen)>, GitError> {
+        let on_disk = self.place.disk(path);
+        let content = match disk {
+            Disk::Link(seen) => self.read_link(&on_disk, seen)?,
+            Disk::File(seen) => self.read_file(&on_disk, rela, seen, is_tracked)?,
+            _ => return Ok(None),
+        };
+        let kept = match content {
+            Content::Blob(id, seen) => {
+                return Ok(Some(((id, self.kind(rela, &seen)), seen)));
+            }
+            Content::Again => {
+                self.findings.again.insert(path.clone());
+                return Ok(None);
+            }
+            Content::TooLarge(bytes) => Kept::TooLarge { bytes },
+            Content::Unreadable(why) => Kept::Unreadable { why },
+            Content::Filter(why) => Kept::Filter { why },
+        };
+        self.findings.kept.insert(path.clone(), kept);
+        Ok(None)
+    }
+
+    fn read_link(&mut self, path: &Path, seen: Seen) -> Result<Content, GitError> {
+        let Ok(target) = fs::read_link(path) else {
+            return Ok(Content::Again);
+        };
+        let after = fs::lstat(path).map(|it| Seen::new(&it));
+        if !after.is_ok_and(|it| it.is_same(&seen)) {
+            return Ok(Content::Again);
+        }
+        self.write_blob(target.as_os_str().as_bytes()).map(|id| Content::Blob(id, seen))
+    }
+
+    fn read_file(
+        &mut self,
+        path: &Path,
+        rela: &BStr,
+        mut seen: Seen,
+        is_tracked: bool,
+    ) -> Result<Content, GitError> {
+        for _ in 0..READS {
+            let limit = if is_tracked { u64::MAX } else { self.max_file };
+            if seen.size > limit && !self.settings.has_filters {
+                return Ok(Content::TooLarge(seen.size));
+            }
+            if let Some(left) = seen.tick_left().filter(|it| *it <= SHORT_TICK) {
+                // A writer could still change it without leaving another time.
+                std::thread::sleep(left);
+                match self.see_again(path) {
+                    Some(now) if now.is_same(&seen) => seen = now,
+                    Some(now) => {
+                        seen = now;
+                        continue;
+                    }
+                    None => return Ok(Content::Again),
+                }
+            }
+            let file = match fs::open_regular(path) {
+                Ok(file) => file,
+                Err(err) if is_swapped(&err) => return Ok(Content::Again),
+                Err(err) => return Ok(Content::Unreadable(err.source.to_string())),
+            };
+            let before = file.metadata().map(|it| Seen::new(&it));
+            if !before.is_ok_and(|it| it.is_same(&seen)) {
+                match self.see_again(path) {
+                    Some(now) => seen = now,
+                    None => return Ok(Content::Again),
+                }
+                continue;
+            }
+            let bytes = match self.filter(&file, rela, seen.size, limit) {
+                Ok(bytes) => bytes,
+                Err(content) => return Ok(content),
+            };
+            let after = file.metadata().map(|it| Seen::new(&it));
+            match self.see_again(path) {
+                Some(now) if now.is_same(&seen) && after.is_ok_and(|it| it.is_same(&seen)) => {
+                    return self.write_blob(&bytes).map(|id| Content::Blob(id, seen));
+                }
+                Some(now) => seen = now,
+                None => return Ok(Content::Again),
+            }
+        }
+        Ok(Content::Again)
+    }
+
+    /// The file's bytes as git stores them, through the filters that its attributes name.
+    fn filter(
+        &mut self,
+        file: &File,
+        rela: &BStr,
+        size: u64,
+        limit: u64,
+    ) -> Result<Vec<u8>, Content> {
+        let failed = |err: &dyn std::fmt::Display| Content::Filter(err.to_string());
+        let unreadable = |err: std::io::Error| Content::Unreadable(err.to_string());
+        let path = gix::path::from_bstr(rela).map_err(|err| failed(&err))?;
+        let mut bytes = Vec::new();
+        match self.pipeline.convert_to_git(file, path.as_ref(), self.index.state()) {
+            Ok(ToGitOutcome::Unchanged(_)) if size > limit => return Err(Content::TooLarge(size)),
+            Ok(ToGitOutcome::Unchanged(mut file)) => {
+                bytes.reserve_exact(usize::try_from(size).unwrap_or(0));
+                file.read_to_end(&mut bytes).map_err(unreadable)?;
+            }
+            Ok(ToGitOutcome::Process(mut output)) => {
+                output.read_to_end(&mut bytes).map_err(|err| failed(&err))?;
+            }
+            Ok(ToGitOutcome::Buffer(buffer)) => bytes.extend_from_slice(buffer),
+            Err(err) => return Err(failed(&err)),
+        }
+        match bytes.len() as u64 > limit {
+            true => Err(Content::TooLarge(bytes.len() as u64)),
+            false => Ok(bytes),
+        }
+    }
+
+    fn see_again(&self, path: &Path) -> Option<Seen> {
+        fs::lstat(path).ok().filter(Metadata::is_file).map(|it| Seen::new(&it))
+    }
+
+    fn write_blob(&mut self, bytes: &[u8]) -> Result<ObjectId, GitError> {
+        let id = git("write a blob", self.repo.write_blob(bytes))?.detach();
+        self.findings.written.push(id);
+        Ok(id)
+    }
+
+    /// How git stores what was seen, by what this file system can say.
+    fn kind(&self, rela: &BStr, seen: &Seen) -> EntryKind {
+        let known = self.index.entry(rela).and_then(|it| kind_of(it.mode));
+        if seen.is_link() {
+            return EntryKind::Link;
+        }
+        match known {
+            Some(EntryKind::Link) if !self.settings.symlinks => EntryKind::Link,
+            Some(EntryKind::BlobExecutable) if !self.settings.executable_bit => {
+                EntryKind::BlobExecutable
+            }
+            _ if self.settings.executable_bit && seen.is_executable() => EntryKind::BlobExecutable,
+            _ => EntryKind::Blob,
+        }
+    }
+
+    /// Whether the stat alone proves that the file is what the index says.
+    fn is_clean(&self, entry: &gix::index::Entry, seen: &Seen) -> bool {
+        let kind = kind_of(entry.mode);
+        let is_smudged = entry.stat.size == 0 && !entry.id.is_empty_blob();
+        !is_smudged
+            && kind == Some(self.kind(entry.path(self.index.state()), seen))
+            && entry.stat.matches(&seen.comparable(), self.settings.stat)
+            && !self.index.is_racy(&entry.stat)
+    }
+
+    fn is_ignored(&mut self, rela: &BStr) -> bool {
+        let as_path = gix::path::from_bstr(rela).unwrap_or_else(|_| Path::new("").into());
+        self.ignores.at_path(as_path, Some(Mode::FILE)).is_ok_and(|it| it.is_excluded())
+    }
+
+    /// Whether a folder above `rela` is one entry of a sparse index.
+    fn is_sparse(&self, rela: &BStr) -> bool {
+        self.index.state().is_sparse()
+            && rela.find_iter(b"/").any(|slash| {
+                self.index.entry(rela[..=slash].as_bstr()).is_some_and(|it| it.mode == Mode::DIR)
+            })
+    }
+
+    fn disk(&mut self, path: &VaultPath) -> Disk {
+        if let Some(folder) = path.parent() {
+            match self.way(folder.as_path()) {
+                Way::Open => {}
+                Way::Gone => return Disk::Gone,
+                Way::Nested => return Disk::Nested,
+                Way::Unreadable(why) => return Disk::Unreadable(why),
+            }
+        }
+        match fs::lstat_if_there(&self.place.disk(path)) {
+            Ok(None) => Disk::Gone,
+            Ok(Some(meta)) if meta.is_file() => Disk::File(Seen::new(&meta)),
+            Ok(Some(meta)) if meta.is_symlink() => Disk::Link(Seen::new(&meta)),
+            Ok(Some(meta)) if meta.is_dir() => Disk::Folder,
+            Ok(Some(_)) => Disk::Special,
+            Err(err) => Disk::Unreadable(err.source.to_string()),
+        }
+    }
+
+    /// What the way down to `folder` is; each folder is looked at once in a snapshot.
+    fn way(&mut self, folder: &Path) -> Way {
+        if let Some(known) = self.ways.get(folder) {
+            return known.clone();
+        }
+        let above = match folder.parent().filter(|it| !it.as_os_str().is_empty()) {
+            Some(parent) => self.way(parent),
+            None => Way::Open,
+        };
+        let way = match above {
+            Way::Open => {
+                let on_disk = self.place.root.join(folder);
+                match fs::lstat_if_there(&on_disk) {
+                    Ok(Some(meta)) if meta.is_dir() => {
+                        match fs::lstat_if_there(&on_disk.join(".git")) {
+                            Ok(None) => Way::Open,
+                            Ok(Some(_)) => Way::Nested,
+                            Err(err) => Way::Unreadable(err.source.to_string()),
+                        }
+                    }
+                    // A symlink leads elsewhere: what was below is gone.
+                    Ok(_) => Way::Gone,
+                    Err(err) => Way::Unreadable(err.source.to_string()),
+                }
+            }
+            closed => closed,
+        };
+        self.ways.insert(folder.to_owned(), way.clone());
+        way
+    }
+}
+
+/// The kind of a tree entry that an index entry stands for; `None` for a sparse folder.
+pub(super) fn kind_of(mode: Mode) -> Option<EntryKind> {
+    match mode {
+        Mode::FILE => Some(EntryKind::Blob),
+        Mode::FILE_EXECUTABLE => Some(EntryKind::BlobExecutable),
+        Mode::SYMLINK => Some(EntryKind::Link),
+        Mode::COMMIT => Some(EntryKind::Commit),
+        _ => None,
+    }
+}
+
+/// Whether the path became something else between two steps.
+fn is_swapped(err: &PathError) -> bool {
+    err.is_absent()
+        || err.source.raw_os_error() == Some(libc::ELOOP)
+        || err.kind() == std::io::ErrorKind::InvalidInput
+}

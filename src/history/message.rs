@@ -1,0 +1,283 @@
+//! What a commit says, both ways.
+//!
+//! Pure. Takes the changes and the cause, gives the message; takes a message, gives its parts.
+//!
+//! **Invariant:** a message composed here comes back from [`parse`] with the same subject and
+//! trailers, whatever bytes the paths and values hold.
+
+use std::collections::BTreeMap;
+
+use crate::vault::VaultPath;
+use crate::vault::path::{c_quoted, escape};
+
+/// Paths that a body lists before it only counts.
+const BODY_LIMIT: usize = 1_000;
+/// Folders that a subject names.
+const SUMMARY_LIMIT: usize = 3;
+
+/// Why the vault changed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CauseKind {
+    Edit,
+    Api,
+    Job,
+    Sync,
+    Restore,
+    Undo,
+    Adopt,
+}
+
+impl CauseKind {
+    /// As the `Remd-Cause` trailer says it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Api => "api",
+            Self::Job => "job",
+            Self::Sync => "sync",
+            Self::Restore => "restore",
+            Self::Undo => "undo",
+            Self::Adopt => "adopt",
+        }
+    }
+
+    /// The reverse of [`Self::as_str`].
+    pub fn from_text(text: &str) -> Option<Self> {
+        [Self::Edit, Self::Api, Self::Job, Self::Sync, Self::Restore, Self::Undo, Self::Adopt]
+            .into_iter()
+            .find(|it| it.as_str() == text)
+    }
+}
+
+/// What happened to one note.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verb {
+    Create,
+    Update,
+    /// It was at this path before.
+    Rename(VaultPath),
+    Delete,
+    /// It had text and has none now.
+    Empty,
+    /// Only its mode changed.
+    Mode,
+}
+
+/// One thing that a commit says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deed {
+    pub verb: Verb,
+    /// Where it is now; where it was, for a deletion.
+    pub path: VaultPath,
+}
+
+/// A message taken apart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Parsed {
+    pub subject: String,
+    pub body: String,
+    pub trailers: Vec<(String, String)>,
+}
+
+impl Parsed {
+    /// The first trailer of that name.
+    pub fn trailer(&self, key: &str) -> Option<&str> {
+        self.trailers.iter().find(|it| it.0.eq_ignore_ascii_case(key)).map(|it| it.1.as_str())
+    }
+
+    /// What `Remd-Cause` says, where it says something known.
+    pub fn cause(&self) -> Option<CauseKind> {
+        self.trailer("Remd-Cause").and_then(CauseKind::from_text)
+    }
+}
+
+/// The whole message: subject, the list of paths where there is more than one, trailers.
+pub fn compose(deeds: &[Deed], cause: CauseKind, trailers: &[(String, String)]) -> String {
+    let mut text = match deeds {
+        [one] => format!("memory: {}\n", line_of(one)),
+        _ => format!("memory: {} changes{}\n", deeds.len(), summary(deeds)),
+    };
+    if deeds.len() > 1 {
+        text.push('\n');
+        for deed in deeds.iter().take(BODY_LIMIT) {
+            text.push_str(&line_of(deed));
+            text.push('\n');
+        }
+        if deeds.len() > BODY_LIMIT {
+            text.push_str(&format!("… and {} more\n", deeds.len() - BODY_LIMIT));
+        }
+    }
+    text.push('\n');
+    push_trailer(&mut text, "Remd-Cause", cause.as_str());
+    for (key, value) in trailers {
+        push_trailer(&mut text, key, value);
+    }
+    text
+}
+
+/// Takes a message apart. Only the last paragraph can hold trailers, and never the subject.
+pub fn parse(message: &[u8]) -> Parsed {
+    let text = String::from_utf8_lossy(message);
+    let text = text.trim_matches('\n');
+    let (subject, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let rest = rest.trim_matches('\n');
+    let (body, last) = rest.rsplit_once("\n\n").unwrap_or(("", rest));
+    let trailers: Option<Vec<_>> = last.lines().map(trailer_of).collect();
+    let (body, trailers) = match trailers {
+        Some(trailers) if !trailers.is_empty() => (body, trailers),
+        _ => (rest, Vec::new()),
+    };
+    Parsed {
+        subject: subject.trim_end().to_owned(),
+        body: body.trim_matches('\n').to_owned(),
+        trailers,
+    }
+}
+
+/// `update a.md`, `rename old.md → new.md`: one deed on one line.
+pub fn line_of(deed: &Deed) -> String {
+    let path = c_quoted(&deed.path);
+    match &deed.verb {
+        Verb::Create => format!("create {path}"),
+        Verb::Update => format!("update {path}"),
+        Verb::Rename(from) => format!("rename {} → {path}", c_quoted(from)),
+        Verb::Delete => format!("delete {path}"),
+        Verb::Empty => format!("empty {path}"),
+        Verb::Mode => format!("mode {path}"),
+    }
+}
+
+/// ` (memory/ 3, digest/wiki/ 1, …)`: the folders with the most changes.
+fn summary(deeds: &[Deed]) -> String {
+    let count = |folder_of: &dyn Fn(&VaultPath) -> Option<VaultPath>| {
+        let mut folders = BTreeMap::<Option<VaultPath>, usize>::new();
+        for deed in deeds {
+            *folders.entry(folder_of(&deed.path)).or_default() += 1;
+        }
+        folders
+    };
+    let mut folders = count(&VaultPath::parent);
+    if folders.len() > SUMMARY_LIMIT {
+        folders = count(&top_folder);
+    }
+    let mut folders: Vec<_> = folders.into_iter().collect();
+    folders.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    if folders.is_empty() {
+        return String::new();
+    }
+    let more = folders.len() > SUMMARY_LIMIT;
+    let named: Vec<_> = folders
+        .iter()
+        .take(SUMMARY_LIMIT)
+        .map(|(folder, n)| match folder {
+            Some(folder) => format!("{}/ {n}", c_quoted(folder)),
+            None => format!("./ {n}"),
+        })
+        .collect();
+    format!(" ({}{})", named.join(", "), if more { ", …" } else { "" })
+}
+
+fn top_folder(path: &VaultPath) -> Option<VaultPath> {
+    let mut components = path.components();
+    let first = components.next()?;
+    components.next()?;
+    VaultPath::new(first).ok()
+}
+
+/// A value is one line: whatever came from outside cannot start a trailer of its own.
+fn push_trailer(text: &mut String, key: &str, value: &str) {
+    text.push_str(key);
+    text.push_str(": ");
+    text.push_str(escape(value.trim().as_bytes()).as_ref());
+    text.push('\n');
+}
+
+fn trailer_of(line: &str) -> Option<(String, String)> {
+    let (key, value) = line.split_once(':')?;
+    let named = !key.is_empty() && key.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-');
+    named.then(|| (key.to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deed(verb: Verb, path: &str) -> Deed {
+        Deed { verb, path: VaultPath::new(path).unwrap() }
+    }
+
+    #[test]
+    fn one_path_is_named_in_the_subject() {
+        let old = VaultPath::new("old name.md").unwrap();
+        for (deed, subject) in [
+            (deed(Verb::Create, "a.md"), "memory: create a.md"),
+            (deed(Verb::Update, "日記 🔥.md"), "memory: update 日記 🔥.md"),
+            (deed(Verb::Rename(old), "new.md"), "memory: rename old name.md → new.md"),
+            (deed(Verb::Delete, "line\nbreak.md"), "memory: delete \"line\\nbreak.md\""),
+            (deed(Verb::Empty, "q\"uote.md"), "memory: empty \"q\\\"uote.md\""),
+            (deed(Verb::Mode, "run.sh"), "memory: mode run.sh"),
+        ] {
+            let message = compose(&[deed], CauseKind::Edit, &[]);
+            assert_eq!(message, format!("{subject}\n\nRemd-Cause: edit\n"));
+        }
+    }
+
+    #[test]
+    fn many_paths_are_summed_by_folder_and_listed() {
+        let message = compose(
+            &[
+                deed(Verb::Create, "b.md"),
+                deed(Verb::Update, "memory/a.md"),
+                deed(Verb::Update, "memory/b.md"),
+            ],
+            CauseKind::Job,
+            &[("Remd-Job".into(), "auto_dream".into())],
+        );
+        assert_eq!(
+            message,
+            "memory: 3 changes (memory/ 2, ./ 1)\n\ncreate b.md\nupdate memory/a.md\nupdate \
+             memory/b.md\n\nRemd-Cause: job\nRemd-Job: auto_dream\n"
+        );
+        let many: Vec<_> = ["a/1.md", "b/1.md", "c/1.md", "d/1.md", "d/2/3.md"]
+            .map(|path| deed(Verb::Create, path))
+            .into();
+        let subject = parse(compose(&many, CauseKind::Edit, &[]).as_bytes()).subject;
+        assert_eq!(subject, "memory: 5 changes (d/ 2, a/ 1, b/ 1, …)");
+    }
+
+    #[test]
+    fn a_list_has_an_end() {
+        let many: Vec<_> = (0..60_000).map(|n| deed(Verb::Create, &format!("n/{n}.md"))).collect();
+        let message = compose(&many, CauseKind::Adopt, &[]);
+        assert_eq!(message.lines().count(), 1_005);
+        assert!(message.contains("\n… and 59000 more\n\nRemd-Cause: adopt\n"));
+    }
+
+    #[test]
+    fn what_is_composed_can_be_read_back_and_values_cannot_forge_a_trailer() {
+        let forged = "s-1\nRemd-Cause: undo\n\nRemd-Job: x";
+        let message = compose(
+            &[deed(Verb::Create, "a.md")],
+            CauseKind::Api,
+            &[("Remd-Session".into(), forged.into())],
+        );
+        let parsed = parse(message.as_bytes());
+        assert_eq!(parsed.cause(), Some(CauseKind::Api));
+        assert_eq!(parsed.trailers.len(), 2);
+        assert_eq!(parsed.trailer("remd-session"), Some("s-1\\nRemd-Cause: undo\\n\\nRemd-Job: x"));
+    }
+
+    #[test]
+    fn a_message_by_hand_keeps_its_text() {
+        let check = |message: &str, subject: &str, body: &str, trailers: usize| {
+            let parsed = parse(message.as_bytes());
+            assert_eq!((parsed.subject.as_str(), parsed.body.as_str()), (subject, body));
+            assert_eq!(parsed.trailers.len(), trailers, "{message:?}");
+        };
+        check("fix: it\n", "fix: it", "", 0);
+        check("fix\n\nsome words here\nand more\n", "fix", "some words here\nand more", 0);
+        check("fix\n\nwhy\n\nSigned-off-by: A <a@b>\n", "fix", "why", 1);
+        check("", "", "", 0);
+    }
+}

@@ -1,0 +1,247 @@
+//! The vault's history: every change a commit, by gix.
+//!
+//! One thread (the committer) owns a [`History`] and is the only writer; any thread reads through
+//! a [`Reader`]. Hints go in, commits come out; each path is looked at again here.
+//!
+//! **Invariant:** disk first, ref second. A crash at any point leaves an ordinary uncommitted edit
+//! or a finished commit, and the next [`History::open`] needs no hands.
+//! **Invariant:** only what lies in the vault is committed, and never what a person has staged.
+//! **Not here:** when to look (`watch`), what a note means (`vault`), remotes.
+
+mod busy;
+mod error;
+mod git_index;
+mod held;
+mod held_list;
+mod ignores;
+mod kept;
+mod lock;
+mod look;
+pub mod message;
+mod objects;
+mod open;
+mod place;
+mod reader;
+mod refs;
+mod rename;
+mod repair;
+mod seen;
+mod signed;
+mod snapshot;
+mod text;
+mod wip;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use busy::Operation;
+pub use error::{GitError, OpenError, ReadError, SnapshotError};
+pub use held::HoldPolicy;
+pub use ignores::Ignores;
+pub use kept::Kept;
+pub use lock::HeldLock;
+pub use message::CauseKind;
+pub use open::git_dir_of;
+pub use reader::{LogEntry, LogFilter, PathStat, Reader, Side};
+
+use crate::base::fs::TEMP_PREFIX;
+use crate::vault::{ChangeSet, CommitId, VaultPath};
+use git_index::GitIndex;
+use objects::Objects;
+use place::Place;
+
+/// How a vault's history is kept.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// New files over this many bytes stay out.
+    pub max_file: u64,
+    pub hold_deletions: HoldPolicy,
+    /// Stands for this machine in `refs/remd/wip/<host>` and in mail addresses.
+    pub host: String,
+    /// Folders of the vault that are never committed.
+    pub excluded: Vec<String>,
+    /// Names that are never committed, at any depth: temp files, as patterns of a `.gitignore`.
+    pub ignored: Vec<String>,
+    /// What counts as a note when many vanish.
+    pub is_note: fn(&VaultPath) -> bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_file: 100_000_000,
+            hold_deletions: HoldPolicy::default(),
+            host: "localhost".to_owned(),
+            excluded: vec!["mem_metadata".to_owned(), "mem_agent".to_owned()],
+            ignored: vec![format!("{TEMP_PREFIX}*")],
+            is_note: |path| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(b"md")),
+        }
+    }
+}
+
+/// Where HEAD is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Head {
+    pub commit: CommitId,
+    /// Short: `main`. `None` while detached.
+    pub branch: Option<String>,
+    pub subject: String,
+    /// Seconds since the epoch, by the committer.
+    pub time: i64,
+}
+
+/// Where to look.
+#[derive(Clone, Default, Debug)]
+pub struct Look {
+    /// To be looked at again.
+    pub paths: BTreeSet<VaultPath>,
+    /// What a scan found.
+    pub found: BTreeSet<VaultPath>,
+    /// Folders (`None` is the vault) of which `found` is the complete list: what git has below
+    /// them and the scan has not is gone.
+    pub complete_below: Vec<Option<VaultPath>>,
+    /// Folders that could not be seen, as another file system is mounted over them: nothing
+    /// below them is taken for gone.
+    pub hidden_below: Vec<VaultPath>,
+}
+
+/// Who and why, for the commit.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    pub kind: CauseKind,
+    /// Name and mail; the vault's Git user where there is none.
+    pub author: Option<(String, String)>,
+    /// After `Remd-Cause`, in this order.
+    pub trailers: Vec<(String, String)>,
+}
+
+impl Cause {
+    /// A person's edit.
+    pub fn edit() -> Self {
+        Self { kind: CauseKind::Edit, author: None, trailers: Vec::new() }
+    }
+}
+
+/// What a look led to.
+#[derive(Clone, Default, Debug)]
+pub struct Snapshot {
+    /// The new commit, if there was something to commit.
+    pub head: Option<Head>,
+    pub changes: ChangeSet,
+    /// Old path, new path.
+    pub renames: Vec<(VaultPath, VaultPath)>,
+    /// Notes that had text and have none now.
+    pub emptied: Vec<VaultPath>,
+    pub kept_out: Vec<(VaultPath, Kept)>,
+    /// Deletions held back, all that are held now.
+    pub held: BTreeSet<VaultPath>,
+    /// Changed while they were read: to be looked at again.
+    pub again: BTreeSet<VaultPath>,
+    /// From the call to the moment when objects and branch were safe on disk; the index follows.
+    pub durable_after: Option<Duration>,
+}
+
+/// The history of one vault, for its only writer.
+pub struct History {
+    options: Options,
+    place: Place,
+    repo: gix::Repository,
+    objects: Objects,
+    index: Option<GitIndex>,
+    settings: open::SettingsStamp,
+    /// Device and inode of the vault's folder.
+    identity: (u64, u64),
+    held: BTreeSet<VaultPath>,
+    let_through: BTreeSet<VaultPath>,
+    /// In HEAD and not in the index: staged for deletion, to be named even if nothing hints at it.
+    staged_gone: BTreeSet<VaultPath>,
+    /// Whether a `wip` reference may be there.
+    has_wip: bool,
+    /// The last commit's index entries were not written.
+    is_unfinished: bool,
+}
+
+impl History {
+    /// Where HEAD is; `None` on an unborn branch.
+    pub fn head(&self) -> Result<Option<Head>, ReadError> {
+        reader::head(&self.repo)
+    }
+
+    /// A handle for reading, for any thread.
+    pub fn reader(&self) -> Reader {
+        Reader::new(self.repo.clone().into_sync(), self.place.clone())
+    }
+
+    /// The ignore rules, for the scan and the watcher.
+    pub fn ignores(&self) -> Result<Ignores, GitError> {
+        Ignores::new(self.repo.clone(), self.place.clone())
+    }
+
+    /// The vault.
+    pub fn root(&self) -> &Path {
+        &self.place.root
+    }
+
+    /// This work tree's git directory.
+    pub fn git_dir(&self) -> &Path {
+        &self.place.git_dir
+    }
+
+    /// The git directory that holds the references: another one only in a linked work tree.
+    pub fn common_dir(&self) -> &Path {
+        &self.place.common_dir
+    }
+
+    /// Files and folders whose change may mean that HEAD, the index or the rules moved.
+    pub fn watched(&self) -> Vec<PathBuf> {
+        self.place.watched()
+    }
+
+    /// A person's operation under way, during which nothing is committed.
+    pub fn busy(&self) -> Option<Operation> {
+        busy::operation(&self.place).or_else(|| {
+            let head = refs::read_head(&self.repo).ok()?;
+            head.branch.is_none().then_some(Operation::DetachedHead)
+        })
+    }
+
+    /// Git's locks that are there now, for `status`.
+    pub fn locks(&self) -> Vec<HeldLock> {
+        let head = self.place.git_dir.join("HEAD");
+        let mut paths = vec![place::lock_of(&self.place.index()), place::lock_of(&head)];
+        if let Ok(Some(branch)) = refs::read_head(&self.repo).map(|it| it.branch) {
+            paths.push(place::lock_of(&self.place.shared_ref(branch.as_ref())));
+        }
+        lock::present(paths)
+    }
+
+    /// Takes other limits, from the next snapshot on.
+    pub fn set_options(&mut self, options: Options) {
+        self.options = options;
+    }
+
+    /// Deletions held back.
+    pub fn held(&self) -> &BTreeSet<VaultPath> {
+        &self.held
+    }
+
+    /// Lets what is held now through at the next snapshot, and says how many paths that is.
+    pub fn accept_held(&mut self) -> usize {
+        self.let_through = self.held.clone();
+        self.let_through.len()
+    }
+
+    /// Whether Git knows who the user is; edits are signed `remd` where it does not.
+    pub fn has_identity(&self) -> bool {
+        self.repo.author().is_some_and(|it| it.is_ok())
+    }
+}
+
+/// As the vault's vocabulary has it.
+fn commit_id(id: &gix::oid) -> Option<CommitId> {
+    CommitId::from_bytes(id.as_bytes())
+}

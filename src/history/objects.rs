@@ -1,0 +1,190 @@
+//! Trees in memory, and objects made durable.
+//!
+//! Takes a tree and edits, gives the new tree; takes the ids just written, gives them back synced.
+//! Committer thread only.
+//!
+//! **Invariant:** nothing refers to an object before [`Objects::sync`] has returned for it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice};
+use gix::objs::tree::{EntryKind, EntryMode};
+
+use crate::base::fs::{self, PathError};
+use crate::history::error::{GitError, git};
+
+/// From how many objects on one flush of the file system is cheaper than one for each file.
+const BULK: usize = 64;
+
+/// One edit of a tree: the path in git and what it becomes.
+pub(super) type TreeEdit = (BString, Option<(ObjectId, EntryKind)>);
+
+/// Makes written objects durable.
+#[derive(Debug)]
+pub(super) struct Objects {
+    dir: PathBuf,
+    /// Fan-out folders whose own names are already synced.
+    rooted: HashSet<PathBuf>,
+}
+
+impl Objects {
+    pub fn new(repo: &gix::Repository) -> Self {
+        Self { dir: repo.objects.store_ref().path().to_owned(), rooted: HashSet::new() }
+    }
+
+    /// Forces the loose objects among `ids` and their folders to the disk, and the files `also`.
+    ///
+    /// Side by side: the disk flushes once for all that ask at the same time.
+    pub fn sync(&mut self, ids: &[ObjectId], also: &[&Path]) -> Result<(), PathError> {
+        if ids.len() > BULK {
+            fs::sync_filesystem(&self.dir)?;
+            return also.iter().try_for_each(|it| fs::sync_file(it));
+        }
+        let mut folders = BTreeMap::<PathBuf, BTreeSet<PathBuf>>::new();
+        for id in ids {
+            let hex = id.to_hex().to_string();
+            let (fan, name) = hex.split_at(2);
+            let folder = self.dir.join(fan);
+            let file = folder.join(name);
+            // What is not there was there before, in a pack.
+            if fs::lstat_if_there(&file)?.is_some() {
+                folders.entry(folder).or_default().insert(file);
+            }
+        }
+        std::thread::scope(|scope| {
+            let mut syncs: Vec<_> = folders
+                .iter()
+                .map(|(folder, files)| {
+                    scope.spawn(|| {
+                        files.iter().try_for_each(|it| fs::sync_file(it))?;
+                        fs::sync_dir(folder)
+                    })
+                })
+                .collect();
+            syncs.extend(also.iter().map(|it| scope.spawn(|| fs::sync_file(it))));
+            syncs.into_iter().try_for_each(joined)
+        })?;
+        let mut is_rooted = true;
+        for folder in folders.into_keys() {
+            is_rooted &= !self.rooted.insert(folder);
+        }
+        if !is_rooted {
+            fs::sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a thread gave; one that panicked ends us too.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Writes the trees that `edits` change below `base`, noting their ids in `written`.
+pub(super) fn edit_tree(
+    repo: &gix::Repository,
+    base: ObjectId,
+    edits: &[TreeEdit],
+    written: &mut Vec<ObjectId>,
+) -> Result<ObjectId, GitError> {
+    let mut editor = git("read the tree", repo.edit_tree(base))?.detach();
+    // Removals first: a file may take the place of a folder, and the other way round.
+    for (path, new) in edits {
+        if new.is_none() {
+            git("edit the tree", editor.remove(components(path.as_bstr())))?;
+        }
+    }
+    for (path, new) in edits {
+        if let Some((id, kind)) = new {
+            git("edit the tree", editor.upsert(components(path.as_bstr()), *kind, *id))?;
+        }
+    }
+    let tree = editor.write(|tree| {
+        let id = repo.write_object(tree)?.detach();
+        written.push(id);
+        Ok::<_, gix::Error>(id)
+    });
+    git("write a tree", tree)
+}
+
+fn components(path: &BStr) -> impl Iterator<Item = &BStr> {
+    path.split(|it| *it == b'/').map(ByteSlice::as_bstr)
+}
+
+/// A tree that is asked for many paths, each of its folders read once.
+pub(super) struct TreeView<'repo> {
+    repo: &'repo gix::Repository,
+    root: Option<ObjectId>,
+    folders: HashMap<BString, Option<Rc<Folder>>>,
+}
+
+/// One decoded tree object, by name.
+#[derive(Debug, Default)]
+struct Folder {
+    names: Vec<u8>,
+    entries: Vec<(std::ops::Range<usize>, EntryMode, ObjectId)>,
+}
+
+impl<'repo> TreeView<'repo> {
+    /// `None` is the empty tree.
+    pub fn new(repo: &'repo gix::Repository, root: Option<ObjectId>) -> Self {
+        Self { repo, root, folders: HashMap::new() }
+    }
+
+    /// What the tree has at `path`.
+    pub fn get(&mut self, path: &BStr) -> Result<Option<(EntryMode, ObjectId)>, GitError> {
+        let (folder, name) = match path.rfind_byte(b'/') {
+            Some(slash) => (path[..slash].as_bstr(), path[slash + 1..].as_bytes()),
+            None => (b"".as_bstr(), path.as_bytes()),
+        };
+        Ok(self.folder(folder)?.and_then(|it| it.get(name)))
+    }
+
+    /// The file (not the folder) that the tree has at `path`.
+    pub fn file(&mut self, path: &BStr) -> Result<Option<(EntryKind, ObjectId)>, GitError> {
+        Ok(self.get(path)?.filter(|(mode, _)| !mode.is_tree()).map(|(mode, id)| (mode.kind(), id)))
+    }
+
+    fn folder(&mut self, path: &BStr) -> Result<Option<Rc<Folder>>, GitError> {
+        if let Some(known) = self.folders.get(path) {
+            return Ok(known.clone());
+        }
+        let id = if path.is_empty() {
+            self.root
+        } else {
+            self.get(path)?.filter(|(mode, _)| mode.is_tree()).map(|it| it.1)
+        };
+        let folder = match id {
+            Some(id) => Some(Rc::new(self.read(id)?)),
+            None => None,
+        };
+        self.folders.insert(path.to_owned(), folder.clone());
+        Ok(folder)
+    }
+
+    fn read(&self, id: ObjectId) -> Result<Folder, GitError> {
+        let tree = git("read a tree", self.repo.find_tree(id))?;
+        let mut folder = Folder::default();
+        for entry in tree.iter() {
+            let entry = git("read a tree", entry)?;
+            let start = folder.names.len();
+            folder.names.extend_from_slice(entry.filename());
+            folder.entries.push((start..folder.names.len(), entry.mode(), entry.object_id()));
+        }
+        let names = std::mem::take(&mut folder.names);
+        folder.entries.sort_by(|a, b| names[a.0.clone()].cmp(&names[b.0.clone()]));
+        folder.names = names;
+        Ok(folder)
+    }
+}
+
+impl Folder {
+    fn get(&self, name: &[u8]) -> Option<(EntryMode, ObjectId)> {
+        let at = self.entries.binary_search_by(|it| self.names[it.0.clone()].cmp(name)).ok()?;
+        let (_, mode, id) = &self.entries[at];
+        Some((*mode, *id))
+    }
+}

@@ -1,0 +1,452 @@
+//! Reads history, from any thread.
+//!
+//! Takes commits, paths and revisions, gives changes, contents and the log; all paths are the
+//! vault's own and nothing outside the vault is seen. Each call works on a handle of its own.
+//!
+//! **Invariant:** reads only objects and references, never the index, and the work tree only
+//! where a caller asks for it by name.
+
+use gix::ObjectId;
+use gix::bstr::{BStr, BString, ByteSlice as _};
+use gix::objs::tree::EntryKind;
+
+use crate::history::error::{GitError, ReadError, git};
+use crate::history::look::Version;
+use crate::history::message::{self, CauseKind};
+use crate::history::objects::TreeView;
+use crate::history::place::Place;
+use crate::history::snapshot::entry;
+use crate::history::{Head, commit_id, text};
+use crate::vault::change::Entry;
+use crate::vault::{BlobId, ChangeSet, CommitId, VaultPath};
+
+/// Lines of a file that a log still counts.
+const COUNTED_BYTES: usize = 1 << 20;
+/// Files of one commit whose lines a log counts.
+const COUNTED_FILES: usize = 200;
+
+/// A cheap handle for reading; clone it for every thread.
+#[derive(Clone)]
+pub struct Reader {
+    repo: gix::ThreadSafeRepository,
+    place: Place,
+}
+
+/// Which commits a log shows.
+#[derive(Clone, Debug, Default)]
+pub struct LogFilter {
+    /// Only commits that changed this file, or something in this folder.
+    pub path: Option<VaultPath>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A commit as a log shows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    pub commit: CommitId,
+    /// Seconds since the epoch, by the author, and how far his clock was ahead of UTC.
+    pub time: i64,
+    pub offset: i32,
+    pub author: String,
+    pub mail: String,
+    pub subject: String,
+    pub body: String,
+    pub cause: Option<CauseKind>,
+    pub trailers: Vec<(String, String)>,
+    /// Against the first parent.
+    pub changes: Vec<PathStat>,
+}
+
+impl LogEntry {
+    /// When, on its author's clock: `2026-06-29 14:03`.
+    pub fn when(&self) -> String {
+        let time = gix::date::Time::new(self.time, self.offset);
+        time.format_or_unix(gix::date::time::CustomFormat::new("%Y-%m-%d %H:%M"))
+    }
+}
+
+/// What a commit did to one path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathStat {
+    pub path: VaultPath,
+    pub old: Option<Entry>,
+    pub new: Option<Entry>,
+    /// Lines; `None` for what is no text, or too much of it.
+    pub lines: Option<(u32, u32)>,
+}
+
+/// One side of a difference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Nothing at all: before the first commit.
+    Nothing,
+    Commit(CommitId),
+    /// The vault as it is on disk.
+    Disk,
+}
+
+impl Reader {
+    pub(super) fn new(repo: gix::ThreadSafeRepository, place: Place) -> Self {
+        Self { repo, place }
+    }
+
+    /// Where HEAD is; `None` on an unborn branch.
+    pub fn head(&self) -> Result<Option<Head>, ReadError> {
+        head(&self.repo.to_thread_local())
+    }
+
+    /// What changed in the vault between two commits; from nothing where there is no first one.
+    pub fn diff(&self, from: Option<CommitId>, to: CommitId) -> Result<ChangeSet, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let old = match from {
+            Some(from) => Some(tree_of(&repo, from)?),
+            None => None,
+        };
+        self.changes(&repo, old, tree_of(&repo, to)?)
+    }
+
+    /// The bytes of a blob.
+    pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, ReadError> {
+        read_blob(&self.repo.to_thread_local(), blob)
+    }
+
+    /// What `path` is in a commit.
+    pub fn entry(&self, commit: CommitId, path: &VaultPath) -> Result<Option<Entry>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let mut view = TreeView::new(&repo, Some(tree_of(&repo, commit)?));
+        let found = view.file(self.place.rela(path).as_bstr())?;
+        Ok(found.and_then(|(kind, id)| entry((id, kind))))
+    }
+
+    /// All files of the vault in a commit, sorted by path.
+    pub fn list(&self, commit: CommitId) -> Result<Vec<(VaultPath, Entry)>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let changes = self.changes(&repo, None, tree_of(&repo, commit)?)?;
+        Ok(changes.iter().filter_map(|(path, it)| Some((path.clone(), it.new?))).collect())
+    }
+
+    /// Whether the commit is there.
+    pub fn exists(&self, commit: CommitId) -> bool {
+        let repo = self.repo.to_thread_local();
+        object_id(commit.as_bytes()).is_some_and(|it| repo.find_commit(it).is_ok())
+    }
+
+    /// Commits reachable from `to` and not from `from`, counted up to `limit`.
+    pub fn count_between(
+        &self,
+        from: Option<CommitId>,
+        to: CommitId,
+        limit: usize,
+    ) -> Result<usize, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let hidden = from.and_then(|it| object_id(it.as_bytes()));
+        let walk = repo.rev_walk([known(&repo, to)?]).with_hidden(hidden).all();
+        Ok(git("walk the history", walk)?.take(limit).filter(Result::is_ok).count())
+    }
+
+    /// Whether `from` is `to` or among its ancestors.
+    pub fn is_ancestor(&self, from: CommitId, to: CommitId) -> Result<bool, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let (from, to) = (known(&repo, from)?, known(&repo, to)?);
+        let base = git("walk the history", repo.merge_base(from, to))?;
+        Ok(base.is_some_and(|it| it.detach() == from))
+    }
+
+    /// The commit that a revision names: a hash, a branch, a tag, `HEAD~2`.
+    pub fn resolve(&self, revision: &str) -> Result<CommitId, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let missing = || ReadError::NotFound { what: "revision", name: revision.to_owned() };
+        let found = repo.rev_parse_single(revision).map_err(|_| missing())?;
+        let object = git("read a commit", found.object())?;
+        let commit = object.peel_to_kind(gix::objs::Kind::Commit).map_err(|_| missing())?;
+        commit_id(&commit.id).ok_or_else(missing)
+    }
+
+    /// The newest commits first.
+    pub fn log(&self, filter: &LogFilter) -> Result<Vec<LogEntry>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let Some(head) = head(&repo)? else { return Ok(Vec::new()) };
+        self.log_from(head.commit, filter)
+    }
+
+    /// The same from any commit.
+    pub fn log_from(&self, from: CommitId, filter: &LogFilter) -> Result<Vec<LogEntry>, ReadError> {
+        use gix::revision::walk::Sorting;
+        use gix::traverse::commit::simple::CommitTimeOrder;
+        let repo = self.repo.to_thread_local();
+        let sorting = Sorting::ByCommitTime(CommitTimeOrder::NewestFirst);
+        let walk = repo.rev_walk([known(&repo, from)?]).sorting(sorting).all();
+        let mut entries = Vec::new();
+        for step in git("walk the history", walk)? {
+            if entries.len() >= filter.limit {
+                break;
+            }
+            let step = git("walk the history", step)?;
+            let parents: Vec<_> = step.parent_ids().map(gix::Id::detach).collect();
+            if let Some(path) = &filter.path
+                && !self.touches(&repo, step.id, &parents, path)?
+            {
+                continue;
+            }
+            entries.push(self.log_entry(&repo, step.id, filter.path.as_ref())?);
+        }
+        Ok(entries)
+    }
+
+    /// One commit as the log shows it.
+    pub fn show(&self, commit: CommitId) -> Result<LogEntry, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let id = known(&repo, commit)?;
+        self.log_entry(&repo, id, None)
+    }
+
+    /// The first parent of a commit.
+    pub fn parent(&self, commit: CommitId) -> Result<Option<CommitId>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let commit = git("read a commit", repo.find_commit(known(&repo, commit)?))?;
+        let parent = commit.parent_ids().next().map(gix::Id::detach);
+        Ok(parent.and_then(|it| commit_id(&it)))
+    }
+
+    /// The difference as unified diff text, of all paths or of one (a file or a folder).
+    pub fn diff_text(
+        &self,
+        from: Side,
+        to: Side,
+        path: Option<&VaultPath>,
+    ) -> Result<Vec<u8>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        text::diff_text(&repo, &self.place, from, to, path)
+    }
+
+    fn changes(
+        &self,
+        repo: &gix::Repository,
+        old: Option<ObjectId>,
+        new: ObjectId,
+    ) -> Result<ChangeSet, ReadError> {
+        vault_changes(repo, &self.place, old, Some(new))
+    }
+
+    /// Whether a commit changed `path` against every parent.
+    fn touches(
+        &self,
+        repo: &gix::Repository,
+        commit: ObjectId,
+        parents: &[ObjectId],
+        path: &VaultPath,
+    ) -> Result<bool, ReadError> {
+        let rela = self.place.rela(path);
+        let at = |id: ObjectId| -> Result<_, GitError> {
+            let commit = git("read a commit", repo.find_commit(id))?;
+            let tree = git("read a commit", commit.tree_id())?.detach();
+            TreeView::new(repo, Some(tree)).get(rela.as_bstr())
+        };
+        let here = at(commit)?;
+        if parents.is_empty() {
+            return Ok(here.is_some());
+        }
+        for parent in parents {
+            if at(*parent)? == here {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn log_entry(
+        &self,
+        repo: &gix::Repository,
+        id: ObjectId,
+        path: Option<&VaultPath>,
+    ) -> Result<LogEntry, ReadError> {
+        let commit = git("read a commit", repo.find_commit(id))?;
+        let new = git("read a commit", commit.tree_id())?.detach();
+        let old = match commit.parent_ids().next() {
+            // A shallow clone ends here.
+            Some(parent) => match repo.find_commit(parent) {
+                Ok(parent) => Some(git("read a commit", parent.tree_id())?.detach()),
+                Err(_) => None,
+            },
+            None => None,
+        };
+        let author = git("read a commit", commit.author())?;
+        let time = author.time().unwrap_or_default();
+        let parsed = message::parse(git("read a commit", commit.message_raw())?);
+        let mut changes = Vec::new();
+        for (changed, change) in self.changes(repo, old, new)?.iter() {
+            if path.is_some_and(|it| !changed.is_within(it.as_bytes())) {
+                continue;
+            }
+            let lines = match changes.len() < COUNTED_FILES {
+                true => text::count_lines(repo, change.old, change.new, COUNTED_BYTES)?,
+                false => None,
+            };
+            let (old, new) = (change.old, change.new);
+            changes.push(PathStat { path: changed.clone(), old, new, lines });
+        }
+        Ok(LogEntry {
+            commit: commit_id(&id).ok_or_else(|| no_commit(&id.to_string()))?,
+            time: time.seconds,
+            offset: time.offset,
+            author: author.name.to_string(),
+            mail: author.email.to_string(),
+            cause: parsed.cause(),
+            subject: parsed.subject,
+            body: parsed.body,
+            trailers: parsed.trailers,
+            changes,
+        })
+    }
+}
+
+/// Where HEAD is; `None` on an unborn branch.
+pub(super) fn head(repo: &gix::Repository) -> Result<Option<Head>, ReadError> {
+    let state = crate::history::refs::read_head(repo)?;
+    let Some(id) = state.commit else { return Ok(None) };
+    let commit = git("read a commit", repo.find_commit(id))?;
+    let text = git("read a commit", commit.message_raw())?;
+    let time = git("read a commit", commit.committer())?.time().unwrap_or_default();
+    Ok(Some(Head {
+        commit: commit_id(&id).ok_or_else(|| no_commit(&id.to_string()))?,
+        branch: state.branch.map(|it| short_branch(it.as_bstr())),
+        subject: message::parse(text).subject,
+        time: time.seconds,
+    }))
+}
+
+/// `refs/heads/main` → `main`.
+pub(super) fn short_branch(name: &BStr) -> String {
+    name.strip_prefix(b"refs/heads/").unwrap_or(name).to_str_lossy().into_owned()
+}
+
+/// One file in two trees: its path in git, before and after.
+pub(super) type Step = (BString, Option<Version>, Option<Version>);
+
+/// The files that differ between two trees, by their paths in git.
+pub(super) fn tree_changes(
+    repo: &gix::Repository,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+) -> Result<Vec<Step>, GitError> {
+    use gix::diff::tree::recorder::Change;
+    let tree = |id: Option<ObjectId>| match id {
+        Some(id) => git("read a tree", repo.find_tree(id)),
+        None => Ok(repo.empty_tree()),
+    };
+    let (old, new) = (tree(old)?, tree(new)?);
+    let mut recorder = gix::diff::tree::Recorder::default();
+    let walked = gix::diff::tree(
+        gix::objs::TreeRefIter::from_bytes(&old.data, repo.object_hash()),
+        gix::objs::TreeRefIter::from_bytes(&new.data, repo.object_hash()),
+        gix::diff::tree::State::default(),
+        &repo.objects,
+        &mut recorder,
+    );
+    git("compare trees", walked)?;
+    let file = |mode: gix::objs::tree::EntryMode, id| (!mode.is_tree()).then(|| (id, mode.kind()));
+    let mut files = Vec::with_capacity(recorder.records.len());
+    for change in recorder.records {
+        let (path, old, new) = match change {
+            Change::Addition { entry_mode, oid, path, .. } => (path, None, file(entry_mode, oid)),
+            Change::Deletion { entry_mode, oid, path, .. } => (path, file(entry_mode, oid), None),
+            Change::Modification { previous_entry_mode, previous_oid, entry_mode, oid, path } => {
+                (path, file(previous_entry_mode, previous_oid), file(entry_mode, oid))
+            }
+        };
+        if old.is_some() || new.is_some() {
+            files.push((path, old, new));
+        }
+    }
+    Ok(files)
+}
+
+/// The same, only what lies in the vault and by its paths there.
+pub(super) fn vault_changes(
+    repo: &gix::Repository,
+    place: &Place,
+    old: Option<ObjectId>,
+    new: Option<ObjectId>,
+) -> Result<ChangeSet, ReadError> {
+    let below = |root: Option<ObjectId>| -> Result<Option<ObjectId>, GitError> {
+        if place.prefix.is_empty() {
+            return Ok(root);
+        }
+        let found = TreeView::new(repo, root).get(place.prefix.as_bstr())?;
+        Ok(found.filter(|it| it.0.is_tree()).map(|it| it.1))
+    };
+    let mut changes = ChangeSet::default();
+    for (path, old, new) in tree_changes(repo, below(old)?, below(new)?)? {
+        // A name that no vault can have (`.GIT` and the like) is nobody's note.
+        if let Ok(path) = VaultPath::new(path.as_bytes()) {
+            changes.push(path, old.and_then(entry), new.and_then(entry));
+        }
+    }
+    Ok(changes)
+}
+
+/// The files below a folder of a tree (all where it is empty), by their paths in git.
+pub(super) fn files_below(
+    repo: &gix::Repository,
+    root: Option<ObjectId>,
+    folder: &BStr,
+) -> Result<Vec<BString>, GitError> {
+    if folder.is_empty() {
+        return Ok(tree_changes(repo, None, root)?.into_iter().map(|it| it.0).collect());
+    }
+    let found = TreeView::new(repo, root).get(folder)?;
+    let Some((_, id)) = found.filter(|it| it.0.is_tree()) else { return Ok(Vec::new()) };
+    let files = tree_changes(repo, None, Some(id))?;
+    Ok(files
+        .into_iter()
+        .map(|(path, ..)| [folder.as_bytes(), b"/", path.as_slice()].concat().into())
+        .collect())
+}
+
+/// The bytes of a blob.
+pub(super) fn read_blob(repo: &gix::Repository, blob: BlobId) -> Result<Vec<u8>, ReadError> {
+    let missing = || ReadError::NotFound { what: "blob", name: blob.to_string() };
+    let id = object_id(blob.as_bytes()).ok_or_else(missing)?;
+    let found = git("read a blob", repo.try_find_object(id))?.ok_or_else(missing)?;
+    match found.kind {
+        gix::objs::Kind::Blob => Ok(found.detach().data),
+        _ => Err(missing()),
+    }
+}
+
+/// The tree of a commit.
+pub(super) fn tree_of(repo: &gix::Repository, commit: CommitId) -> Result<ObjectId, ReadError> {
+    let commit = git("read a commit", repo.find_commit(known(repo, commit)?))?;
+    Ok(git("read a commit", commit.tree_id())?.detach())
+}
+
+/// The kind of a vocabulary entry, as git has it.
+pub(super) fn version(entry: Entry) -> Option<Version> {
+    use crate::vault::change::FileMode;
+    let kind = match entry.mode {
+        FileMode::File => EntryKind::Blob,
+        FileMode::Executable => EntryKind::BlobExecutable,
+        FileMode::Symlink => EntryKind::Link,
+        FileMode::Gitlink => EntryKind::Commit,
+    };
+    Some((object_id(entry.blob.as_bytes())?, kind))
+}
+
+fn object_id(bytes: &[u8]) -> Option<ObjectId> {
+    ObjectId::try_from(bytes).ok()
+}
+
+/// The id, where the repository has such a commit.
+fn known(repo: &gix::Repository, commit: CommitId) -> Result<ObjectId, ReadError> {
+    let missing = || no_commit(&commit.to_string());
+    let id = object_id(commit.as_bytes()).ok_or_else(missing)?;
+    match git("read a commit", repo.try_find_header(id))? {
+        Some(header) if header.kind() == gix::objs::Kind::Commit => Ok(id),
+        _ => Err(missing()),
+    }
+}
+
+fn no_commit(name: &str) -> ReadError {
+    ReadError::NotFound { what: "commit", name: name.to_owned() }
+}

@@ -1,0 +1,87 @@
+//! Who signs a commit, and when.
+//!
+//! Takes the author asked for, or git's user, or nobody; gives commit objects. Committer thread.
+//!
+//! **Invariant:** nothing that a name holds can end a header line early.
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice as _};
+
+use crate::base::clock;
+use crate::history::Options;
+use crate::history::error::{GitError, git};
+
+/// Who signs a commit, and when.
+pub(super) struct Signed {
+    author: (BString, BString),
+    committer: (BString, BString),
+    pub time: gix::date::Time,
+}
+
+impl Signed {
+    /// `author` as given, else the vault's Git user, else `remd`.
+    pub fn new(
+        repo: &gix::Repository,
+        options: &Options,
+        author: Option<&(String, String)>,
+    ) -> Self {
+        let remd = (BString::from("remd"), format!("remd@{}", options.host).into());
+        let seconds = clock::unix_seconds();
+        let user = || {
+            let user = repo.author()?.ok()?;
+            Some((user.name.to_owned(), user.email.to_owned()))
+        };
+        let given = author.map(|(name, mail)| (name.as_str().into(), mail.as_str().into()));
+        let (name, mail) = given.or_else(user).unwrap_or_else(|| remd.clone());
+        Self {
+            author: (in_header(name, "remd"), in_header(mail, "")),
+            committer: (remd.0, in_header(remd.1, "")),
+            time: gix::date::Time { seconds, offset: clock::local_offset(seconds) },
+        }
+    }
+
+    /// Writes a commit object.
+    pub fn commit(
+        &self,
+        repo: &gix::Repository,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: String,
+    ) -> Result<ObjectId, GitError> {
+        let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
+            name: name.clone(),
+            email: email.clone(),
+            time: self.time,
+        };
+        let commit = gix::objs::Commit {
+            tree,
+            parents: parents.into(),
+            author: signature(&self.author),
+            committer: signature(&self.committer),
+            encoding: None,
+            message: message.into(),
+            extra_headers: Vec::new(),
+        };
+        git("write a commit", repo.write_object(&commit).map(gix::Id::detach))
+    }
+
+    /// `name <mail> seconds offset`, as a reflog has it.
+    pub fn for_log(&self) -> Vec<u8> {
+        let (name, mail) = &self.committer;
+        let minutes = self.time.offset / 60;
+        let sign = if minutes < 0 { '-' } else { '+' };
+        let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
+        let when = format!("> {} {sign}{hours:02}{minutes:02}", self.time.seconds);
+        [name.as_slice(), b" <", mail.as_slice(), when.as_bytes()].concat()
+    }
+}
+
+/// What may stand in a commit's header: one line, no angle brackets.
+fn in_header(text: BString, fallback: &str) -> BString {
+    let kept: Vec<u8> =
+        text.iter().copied().filter(|it| !matches!(it, b'<' | b'>' | b'\n' | b'\r' | 0)).collect();
+    match kept.trim() {
+        [] => fallback.into(),
+        kept => String::from_utf8_lossy(kept).into_owned().into(),
+    }
+}

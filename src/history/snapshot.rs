@@ -1,0 +1,539 @@
+//! Turns a dirty vault into one commit.
+//!
+//! Takes paths that *may* have changed, gives back the new [`Head`], or none when the disk already
+//! matches the last commit. Hints are never trusted: each path is looked at again here.
+//!
+//! Blocking. Runs on the committer thread only.
+//!
+//! **Invariant:** objects, then `index.lock`, then the ref, then the index. A crash in between
+//! leaves an ordinary uncommitted edit, or a commit whose index entries are put right at open.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice as _};
+use gix::objs::tree::EntryKind;
+
+use crate::base::fs::PathError;
+use crate::base::{clock, fault, fs};
+use crate::history::busy::{self, Operation};
+use crate::history::error::SnapshotError;
+use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
+use crate::history::held::deletions_to_hold;
+use crate::history::held_list;
+use crate::history::kept::Kept;
+use crate::history::lock::{Draft, OwnLock};
+use crate::history::look::{Findings, Looker, Touched, Version};
+use crate::history::message::{Deed, Verb, compose};
+use crate::history::objects::{TreeEdit, TreeView, edit_tree};
+use crate::history::place::lock_of;
+use crate::history::refs::{self, HeadState, Move, move_branch, read_head};
+use crate::history::rename::renames;
+use crate::history::seen::{Seen, is_unchanged};
+use crate::history::signed::Signed;
+use crate::history::{Cause, Head, History, Look, Snapshot, commit_id, reader, repair};
+use crate::vault::change::{Entry, FileMode};
+use crate::vault::{BlobId, VaultPath};
+
+/// Times that HEAD or the index may move under us before the caller hears of it.
+const ROUNDS: usize = 5;
+
+/// What one round wants to commit.
+struct Batch {
+    /// When the caller asked.
+    started: Instant,
+    changes: BTreeMap<VaultPath, Touched>,
+    renames: Vec<(VaultPath, VaultPath)>,
+    refresh: BTreeMap<VaultPath, (Version, Seen)>,
+    written: Vec<ObjectId>,
+}
+
+impl History {
+    /// Looks, and commits what changed.
+    pub fn snapshot(&mut self, look: &Look, cause: &Cause) -> Result<Snapshot, SnapshotError> {
+        let started = clock::now();
+        self.check_vault()?;
+        self.follow_settings()?;
+        if self.is_unfinished {
+            repair::finish_index(&self.repo, &self.place)?;
+            self.is_unfinished = false;
+        }
+        for _ in 0..ROUNDS {
+            match self.snapshot_once(look, cause, started) {
+                Err(SnapshotError::Moved) => self.index = None,
+                result => return result,
+            }
+        }
+        Err(SnapshotError::Moved)
+    }
+
+    fn snapshot_once(
+        &mut self,
+        look: &Look,
+        cause: &Cause,
+        started: Instant,
+    ) -> Result<Snapshot, SnapshotError> {
+        let head = read_head(&self.repo)?;
+        let operation = busy::operation(&self.place)
+            .or_else(|| head.branch.is_none().then_some(Operation::DetachedHead));
+        if operation.is_none() {
+            repair::remake_index(&self.repo, &self.place, &head)?;
+        }
+        let index = self.take_index(&head)?;
+        let findings = self.look_at(look, &index, &head);
+        self.index = Some(index);
+        let findings = findings?;
+
+        if let Some(operation) = operation {
+            let versions = waiting(&findings);
+            let wip = self.keep_wip(&head, &versions, findings.written)?;
+            return Err(SnapshotError::Busy { operation, wip });
+        }
+
+        let mut snapshot = Snapshot {
+            kept_out: findings.kept.into_iter().collect(),
+            again: findings.again,
+            ..Snapshot::default()
+        };
+        let mut batch = Batch {
+            started,
+            renames: renames(&findings.changes),
+            changes: findings.changes,
+            refresh: findings.refresh,
+            written: findings.written,
+        };
+        let tangled = self.untangle(&mut batch, &head)?;
+        snapshot.kept_out.extend(tangled.into_iter().map(|path| (path, Kept::Staged)));
+        self.hold_back(&mut batch)?;
+        snapshot.held = self.held.clone();
+
+        let mut aside = findings.aside;
+        match self.commit(&mut batch, &head, cause, &mut snapshot) {
+            Ok(()) => {}
+            Err(SnapshotError::Locked { lock, .. }) => {
+                aside.extend(versions_of(&batch.changes));
+                let wip = self.keep_wip(&head, &aside, batch.written)?;
+                return Err(SnapshotError::Locked { lock, wip });
+            }
+            Err(err) => return Err(err),
+        }
+        let head = read_head(&self.repo)?;
+        if aside.is_empty() {
+            self.drop_wip(&head)?;
+        } else {
+            self.keep_wip(&head, &aside, batch.written)?;
+        }
+        Ok(snapshot)
+    }
+
+    /// The vault's folder must be the one that was opened.
+    fn check_vault(&self) -> Result<(), SnapshotError> {
+        match fs::identity(&self.place.root) {
+            Ok(identity) if identity == self.identity => Ok(()),
+            Ok(_) => Err(SnapshotError::VaultLost(self.place.root.clone())),
+            Err(err) if err.is_absent() => Err(SnapshotError::VaultLost(self.place.root.clone())),
+            Err(err) => Err(err.into()),
+        }
+    }
+
+    fn take_index(&mut self, head: &HeadState) -> Result<GitIndex, SnapshotError> {
+        match self.index.take() {
+            Some(index) if index.is_current(&self.place)? => Ok(index),
+            _ => {
+                let index = GitIndex::load(&self.repo, &self.place)?;
+                let tree = self.tree_of(head)?;
+                let prefix = self.place.prefix.as_bstr();
+                self.staged_gone = reader::files_below(&self.repo, tree, prefix)?
+                    .iter()
+                    .filter(|it| index.entry(it.as_bstr()).is_none())
+                    .filter(|it| !index.is_unmerged(it.as_bstr()))
+                    .filter_map(|it| self.place.vault_path(it.as_bstr()))
+                    .collect();
+                Ok(index)
+            }
+        }
+    }
+
+    fn look_at(
+        &self,
+        look: &Look,
+        index: &GitIndex,
+        head: &HeadState,
+    ) -> Result<Findings, SnapshotError> {
+        let tree = TreeView::new(&self.repo, self.tree_of(head)?);
+        let mut looker = Looker::new(&self.repo, &self.place, index, tree, self.options.max_file)?;
+        for path in self.candidates(look, index) {
+            looker.look(&path)?;
+        }
+        Ok(looker.findings)
+    }
+
+    /// Every path that the look is about.
+    fn candidates(&self, look: &Look, index: &GitIndex) -> BTreeSet<VaultPath> {
+        let mut all = look.found.clone();
+        let known = self.held.iter().chain(&self.let_through).chain(&self.staged_gone);
+        for path in look.paths.iter().chain(known) {
+            all.insert(path.clone());
+            // A folder in the place of a file.
+            let mut above = path.parent();
+            while let Some(folder) = above {
+                if index.entry(self.place.rela(&folder).as_bstr()).is_some() {
+                    all.insert(folder.clone());
+                }
+                above = folder.parent();
+            }
+            // A folder that went, or that a file took the place of.
+            let mut below = self.place.rela(path);
+            below.push(b'/');
+            let tracked = index.below(below.as_bstr()).filter_map(|it| self.place.vault_path(it));
+            let mut tracked = tracked.peekable();
+            if tracked.peek().is_some() && !self.is_folder(path) {
+                all.extend(tracked);
+            }
+        }
+        for folder in &look.complete_below {
+            let prefix = match folder {
+                Some(folder) => {
+                    let mut prefix = self.place.rela(folder);
+                    prefix.push(b'/');
+                    prefix
+                }
+                None => self.place.prefix_slash(),
+            };
+            all.extend(index.below(prefix.as_bstr()).filter_map(|it| self.place.vault_path(it)));
+        }
+        if !look.hidden_below.is_empty() {
+            all.retain(|path| {
+                !look.hidden_below.iter().any(|folder| path.is_within(folder.as_bytes()))
+            });
+        }
+        all
+    }
+
+    fn is_folder(&self, path: &VaultPath) -> bool {
+        fs::lstat_if_there(&self.place.disk(path)).is_ok_and(|it| it.is_some_and(|it| it.is_dir()))
+    }
+
+    /// Takes out what would tear a file and a folder of one name, or the two halves of a rename,
+    /// apart.
+    fn untangle(
+        &self,
+        batch: &mut Batch,
+        head: &HeadState,
+    ) -> Result<BTreeSet<VaultPath>, SnapshotError> {
+        let mut tree = TreeView::new(&self.repo, self.tree_of(head)?);
+        let mut tangled = BTreeSet::new();
+        for (path, touched) in &batch.changes {
+            if touched.old.is_some() || touched.new.is_none() {
+                continue;
+            }
+            let mut above = path.parent();
+            while let Some(folder) = above {
+                let is_going = batch.changes.get(&folder).is_some_and(|it| it.new.is_none());
+                if !is_going && tree.file(self.place.rela(&folder).as_bstr())?.is_some() {
+                    tangled.insert(path.clone());
+                }
+                above = folder.parent();
+            }
+            let rela = self.place.rela(path);
+            if tree.get(rela.as_bstr())?.is_some() {
+                // A folder in HEAD: all that is in it must go in this batch.
+                let root = self.tree_of(head)?;
+                for below in reader::files_below(&self.repo, root, rela.as_bstr())? {
+                    let gone = self.place.vault_path(below.as_bstr()).is_some_and(|it| {
+                        batch.changes.get(&it).is_some_and(|it| it.new.is_none())
+                    });
+                    if !gone {
+                        tangled.insert(path.clone());
+                        break;
+                    }
+                }
+            }
+        }
+        batch.changes.retain(|path, _| !tangled.contains(path));
+        batch.renames.retain(|(old, new)| {
+            batch.changes.contains_key(old) && batch.changes.contains_key(new)
+        });
+        Ok(tangled)
+    }
+
+    /// Holds a mass disappearance back; the other changes go on.
+    fn hold_back(&mut self, batch: &mut Batch) -> Result<(), PathError> {
+        let moved: BTreeSet<_> = batch.renames.iter().map(|it| &it.0).collect();
+        let replaced = |path: &VaultPath| {
+            let below = batch
+                .changes
+                .range(path.clone()..)
+                .take_while(|it| it.0.as_bytes().starts_with(path.as_bytes()));
+            let by_folder = below
+                .filter(|it| it.1.new.is_some())
+                .any(|it| it.0 != path && it.0.is_within(path.as_bytes()));
+            let by_file = std::iter::successors(path.parent(), VaultPath::parent)
+                .any(|it| batch.changes.get(&it).is_some_and(|it| it.new.is_some()));
+            by_folder || by_file
+        };
+        let gone: BTreeSet<_> = batch
+            .changes
+            .iter()
+            .filter(|(path, it)| it.new.is_none() && !moved.contains(path) && !replaced(path))
+            .map(|it| it.0.clone())
+            .collect();
+        let is_note = self.options.is_note;
+        let notes_in_head = || {
+            let prefix = self.place.prefix_slash();
+            let index = self.index.as_ref();
+            let notes = index.map(|it| {
+                let paths = it.below(prefix.as_bstr()).filter_map(|it| self.place.vault_path(it));
+                paths.filter(is_note).count()
+            });
+            notes.unwrap_or(0)
+        };
+        let held = deletions_to_hold(
+            &gone,
+            &self.held,
+            &self.let_through,
+            self.options.hold_deletions,
+            is_note,
+            notes_in_head,
+        );
+        batch.changes.retain(|path, _| !held.contains(path));
+        if held != self.held {
+            held_list::save(&self.place, &held)?;
+            self.held = held;
+        }
+        Ok(())
+    }
+
+    /// Commits the batch, moves the branch and brings the index along.
+    fn commit(
+        &mut self,
+        batch: &mut Batch,
+        head: &HeadState,
+        cause: &Cause,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), SnapshotError> {
+        if batch.changes.is_empty() {
+            return self.refresh_index(batch);
+        }
+        let Some(branch) = head.branch.clone() else {
+            return Err(SnapshotError::Moved);
+        };
+        fault::point("committer.before_objects");
+        let signed = Signed::new(&self.repo, &self.options, cause.author.as_ref());
+        let (mut commit, mut draft) = self.write_commit(batch, head, cause, &signed)?;
+
+        fault::point("committer.before_lock");
+        let lock = self.lock_index(LOCK_WAIT)?;
+        // Under the lock: whatever moved since it was read waits for the next snapshot.
+        let moved: Vec<_> = batch
+            .changes
+            .iter()
+            .filter(|(path, it)| !is_unchanged(&self.place, path, it.seen.as_ref()))
+            .map(|it| it.0.clone())
+            .collect();
+        let index_moved = match &self.index {
+            Some(index) => !index.is_current(&self.place)?,
+            None => true,
+        };
+        if index_moved || read_head(&self.repo)? != *head {
+            return Err(SnapshotError::Moved);
+        }
+        if !moved.is_empty() {
+            leave_out(batch, moved, &mut snapshot.again);
+            snapshot.again.extend(self.untangle(batch, head)?);
+            if batch.changes.is_empty() {
+                return Ok(());
+            }
+            (commit, draft) = self.write_commit(batch, head, cause, &signed)?;
+        }
+
+        fault::point("committer.before_ref");
+        let subject = subject_of(batch, cause);
+        let step = Move {
+            name: branch.as_bstr(),
+            expected: head.commit,
+            new: commit,
+            signature: &signed.for_log(),
+            reason: &match head.commit {
+                Some(_) => format!("commit: {subject}"),
+                None => format!("commit (initial): {subject}"),
+            },
+        };
+        let moved = move_branch(&self.repo, &self.place, &step, draft);
+        if moved.is_err() && read_head(&self.repo)?.commit != Some(commit) {
+            return moved;
+        }
+        snapshot.durable_after = Some(batch.started.elapsed());
+        self.note(batch, commit, &branch, subject, &signed, snapshot);
+        self.let_through.clear();
+        fault::point("committer.before_index");
+        if let Err(err) = self.write_index(batch, lock) {
+            // The commit stands; the next snapshot or open brings the index along.
+            tracing::warn!(%err, "index stays behind the commit");
+            self.is_unfinished = true;
+        }
+        fault::point("committer.after_index");
+        moved
+    }
+
+    fn write_commit(
+        &mut self,
+        batch: &mut Batch,
+        head: &HeadState,
+        cause: &Cause,
+        signed: &Signed,
+    ) -> Result<(ObjectId, Draft), SnapshotError> {
+        let empty = ObjectId::empty_tree(self.repo.object_hash());
+        let base = self.tree_of(head)?.unwrap_or(empty);
+        let edits: Vec<TreeEdit> =
+            batch.changes.iter().map(|(path, it)| (self.place.rela(path), it.new)).collect();
+        let mut written = std::mem::take(&mut batch.written);
+        let tree = edit_tree(&self.repo, base, &edits, &mut written)?;
+        let message = compose(&deeds(batch), cause.kind, &cause.trailers);
+        let parents = head.commit.into_iter().collect();
+        let commit = signed.commit(&self.repo, tree, parents, message)?;
+        written.push(commit);
+        let draft = refs::draft(&self.place, commit)?;
+        self.objects.sync(&written, &[draft.path()])?;
+        Ok((commit, draft))
+    }
+
+    fn lock_index(&self, wait: Duration) -> Result<OwnLock, SnapshotError> {
+        let path = lock_of(&self.place.index());
+        Ok(OwnLock::take(&self.place.private(), &path, wait)?)
+    }
+
+    /// Writes newer stats for files whose content is as committed; not worth waiting for.
+    fn refresh_index(&mut self, batch: &Batch) -> Result<(), SnapshotError> {
+        if batch.refresh.is_empty() {
+            return Ok(());
+        }
+        match self.lock_index(Duration::ZERO) {
+            Ok(lock) => match &self.index {
+                Some(index) if index.is_current(&self.place)? => self.write_index(batch, lock),
+                _ => Ok(()),
+            },
+            Err(SnapshotError::Locked { .. }) => Ok(()),
+            Err(err) => Err(err),
+        }
+    }
+
+    fn write_index(&mut self, batch: &Batch, lock: OwnLock) -> Result<(), SnapshotError> {
+        let patch = |path: &VaultPath, version: Option<Version>, seen: Option<&Seen>| Patch {
+            path: self.place.rela(path),
+            new: version.zip(seen).map(|((id, kind), seen)| (id, kind.into(), seen.stat())),
+        };
+        let changed = batch.changes.iter().map(|(path, it)| patch(path, it.new, it.seen.as_ref()));
+        let refreshed = batch
+            .refresh
+            .iter()
+            .map(|(path, (version, seen))| patch(path, Some(*version), Some(seen)));
+        let patches: Vec<_> = changed.chain(refreshed).collect();
+        let Some(index) = &mut self.index else {
+            return Err(SnapshotError::Moved);
+        };
+        index.patch(&patches);
+        let written = index.write(&self.repo, &self.place, lock);
+        if written.is_err() {
+            self.index = None;
+        }
+        written
+    }
+
+    /// Tells the caller what was committed.
+    fn note(
+        &self,
+        batch: &Batch,
+        commit: ObjectId,
+        branch: &BString,
+        subject: String,
+        signed: &Signed,
+        snapshot: &mut Snapshot,
+    ) {
+        for (path, it) in &batch.changes {
+            snapshot.changes.push(path.clone(), it.old.and_then(entry), it.new.and_then(entry));
+            if is_emptied(it) {
+                snapshot.emptied.push(path.clone());
+            }
+        }
+        snapshot.renames = batch.renames.clone();
+        snapshot.head = commit_id(&commit).map(|commit| Head {
+            commit,
+            branch: Some(reader::short_branch(branch.as_bstr())),
+            subject,
+            time: signed.time.seconds,
+        });
+    }
+}
+
+/// Leaves out what moved, and the other half of a rename that it was part of.
+fn leave_out(batch: &mut Batch, moved: Vec<VaultPath>, again: &mut BTreeSet<VaultPath>) {
+    let mut out: BTreeSet<_> = moved.into_iter().collect();
+    for (old, new) in &batch.renames {
+        if out.contains(old) || out.contains(new) {
+            out.extend([old.clone(), new.clone()]);
+        }
+    }
+    batch.changes.retain(|path, _| !out.contains(path));
+    batch.renames.retain(|it| !out.contains(&it.0));
+    batch.refresh.retain(|path, _| !out.contains(path));
+    again.extend(out);
+}
+
+/// What the message says of the batch; the old side of a rename is part of the new one.
+fn deeds(batch: &Batch) -> Vec<Deed> {
+    let by_new: BTreeMap<_, _> = batch.renames.iter().map(|(old, new)| (new, old)).collect();
+    let moved: BTreeSet<_> = batch.renames.iter().map(|it| &it.0).collect();
+    batch
+        .changes
+        .iter()
+        .filter(|it| !moved.contains(it.0))
+        .map(|(path, it)| {
+            let verb = match (&it.old, &it.new) {
+                (None, Some(_)) => match by_new.get(path) {
+                    Some(old) => Verb::Rename((*old).clone()),
+                    None => Verb::Create,
+                },
+                (_, None) => Verb::Delete,
+                (Some(old), Some(new)) if old.0 == new.0 => Verb::Mode,
+                _ if is_emptied(it) => Verb::Empty,
+                _ => Verb::Update,
+            };
+            Deed { verb, path: path.clone() }
+        })
+        .collect()
+}
+
+fn subject_of(batch: &Batch, cause: &Cause) -> String {
+    let message = compose(&deeds(batch), cause.kind, &[]);
+    message.lines().next().unwrap_or_default().to_owned()
+}
+
+fn is_emptied(touched: &Touched) -> bool {
+    touched.old.is_some_and(|it| !it.0.is_empty_blob())
+        && touched.new.is_some_and(|it| it.0.is_empty_blob())
+}
+
+fn versions_of(changes: &BTreeMap<VaultPath, Touched>) -> BTreeMap<VaultPath, Version> {
+    changes.iter().filter_map(|(path, it)| Some((path.clone(), it.new?))).collect()
+}
+
+/// All that is on disk and not in HEAD.
+fn waiting(findings: &Findings) -> BTreeMap<VaultPath, Version> {
+    let mut versions = versions_of(&findings.changes);
+    versions.extend(findings.aside.iter().map(|(path, it)| (path.clone(), *it)));
+    versions
+}
+
+/// As the vault's vocabulary has it.
+pub(super) fn entry((id, kind): Version) -> Option<Entry> {
+    let mode = match kind {
+        EntryKind::Blob => FileMode::File,
+        EntryKind::BlobExecutable => FileMode::Executable,
+        EntryKind::Link => FileMode::Symlink,
+        EntryKind::Commit => FileMode::Gitlink,
+        EntryKind::Tree => return None,
+    };
+    Some(Entry { blob: BlobId::from_bytes(id.as_bytes())?, mode })
+}

@@ -1,0 +1,262 @@
+//! Differences as text.
+//!
+//! Takes two states of the vault, gives a unified diff that `git apply` reads. Any thread.
+
+use gix::ObjectId;
+use gix::bstr::{BString, ByteSlice as _};
+use gix::diff::blob::unified_diff::{ConsumeHunk, ContextSize, DiffLineKind, HunkHeader};
+use gix::diff::blob::{Algorithm, InternedInput, UnifiedDiff};
+
+use crate::base::fs;
+use crate::history::error::{ReadError, git};
+use crate::history::place::Place;
+use crate::history::reader::{self, Side};
+use crate::vault::change::{Entry, FileMode};
+use crate::vault::path::c_quoted;
+use crate::vault::{Change, ChangeSet, VaultPath};
+
+/// A file on disk is compared up to here.
+const DISK_LIMIT: u64 = 64 << 20;
+
+/// The whole difference, file by file.
+pub(super) fn diff_text(
+    repo: &gix::Repository,
+    place: &Place,
+    from: Side,
+    to: Side,
+    path: Option<&VaultPath>,
+) -> Result<Vec<u8>, ReadError> {
+    let mut out = Vec::new();
+    let is_wanted = |it: &VaultPath| path.is_none_or(|path| it.is_within(path.as_bytes()));
+    let tree = |side: Side| match side {
+        Side::Commit(commit) => reader::tree_of(repo, commit).map(Some),
+        Side::Nothing | Side::Disk => Ok(None),
+    };
+    if from != Side::Disk && to != Side::Disk {
+        let changes = reader::vault_changes(repo, place, tree(from)?, tree(to)?)?;
+        for (path, change) in changes.iter().filter(|it| is_wanted(it.0)) {
+            let content = |entry: Option<Entry>| match entry {
+                Some(it) if it.mode != FileMode::Gitlink => reader::read_blob(repo, it.blob),
+                _ => Ok(Vec::new()),
+            };
+            push_file(&mut out, path, *change, &content(change.old)?, &content(change.new)?);
+        }
+        return Ok(out);
+    }
+    let commit = if from == Side::Disk { to } else { from };
+    let committed = reader::vault_changes(repo, place, None, tree(commit)?)?;
+    let mut disk = Disk::new(repo, place)?;
+    for path in disk.paths(&committed, path)?.iter().filter(|it| is_wanted(it)) {
+        let old = committed.get(path).and_then(|it| it.new);
+        if old.is_some_and(|it| it.mode == FileMode::Gitlink) {
+            continue;
+        }
+        let new = disk.read(path)?;
+        if old == new.as_ref().map(|it| it.0) {
+            continue;
+        }
+        let old_bytes = match old {
+            Some(it) => reader::read_blob(repo, it.blob)?,
+            None => Vec::new(),
+        };
+        let (new, new_bytes) = match new {
+            Some((entry, bytes)) => (Some(entry), bytes),
+            None => (None, Vec::new()),
+        };
+        match from {
+            Side::Disk => {
+                push_file(&mut out, path, Change { old: new, new: old }, &new_bytes, &old_bytes)
+            }
+            _ => push_file(&mut out, path, Change { old, new }, &old_bytes, &new_bytes),
+        }
+    }
+    Ok(out)
+}
+
+/// Lines added and deleted; `None` for what is no text or over `limit` bytes.
+pub(super) fn count_lines(
+    repo: &gix::Repository,
+    old: Option<Entry>,
+    new: Option<Entry>,
+    limit: usize,
+) -> Result<Option<(u32, u32)>, ReadError> {
+    let mut sides = [Vec::new(), Vec::new()];
+    for (side, entry) in sides.iter_mut().zip([old, new]) {
+        let Some((id, _)) =
+            entry.filter(|it| it.mode != FileMode::Gitlink).and_then(reader::version)
+        else {
+            continue;
+        };
+        match git("read a blob", repo.try_find_header(id))? {
+            Some(header) if header.size() <= limit as u64 => {}
+            _ => return Ok(None),
+        }
+        *side = git("read a blob", repo.find_blob(id))?.detach().data;
+    }
+    let [old, new] = sides;
+    if is_binary(&old) || is_binary(&new) {
+        return Ok(None);
+    }
+    let input = InternedInput::new(old.as_slice(), new.as_slice());
+    let diff = gix::diff::blob::Diff::compute(Algorithm::Histogram, &input);
+    Ok(Some((diff.count_additions(), diff.count_removals())))
+}
+
+/// As git decides it: a NUL among the first 8,000 bytes.
+fn is_binary(bytes: &[u8]) -> bool {
+    bytes.iter().take(8_000).any(|it| *it == 0)
+}
+
+fn push_file(out: &mut Vec<u8>, path: &VaultPath, change: Change, old: &[u8], new: &[u8]) {
+    let side = |prefix: &str| {
+        let name = c_quoted(path);
+        match name.strip_prefix('"') {
+            Some(rest) => format!("\"{prefix}/{rest}"),
+            None => format!("{prefix}/{name}"),
+        }
+    };
+    let (a, b) = (side("a"), side("b"));
+    let mode = |entry: &Entry| match entry.mode {
+        FileMode::File => "100644",
+        FileMode::Executable => "100755",
+        FileMode::Symlink => "120000",
+        FileMode::Gitlink => "160000",
+    };
+    out.extend_from_slice(format!("diff --git {a} {b}\n").as_bytes());
+    match (&change.old, &change.new) {
+        (None, Some(new)) => {
+            out.extend_from_slice(format!("new file mode {}\n", mode(new)).as_bytes())
+        }
+        (Some(old), None) => {
+            out.extend_from_slice(format!("deleted file mode {}\n", mode(old)).as_bytes());
+        }
+        (Some(old), Some(new)) if old.mode != new.mode => {
+            let text = format!("old mode {}\nnew mode {}\n", mode(old), mode(new));
+            out.extend_from_slice(text.as_bytes());
+        }
+        _ => {}
+    }
+    if old == new {
+        return;
+    }
+    let a = if change.old.is_some() { a } else { "/dev/null".to_owned() };
+    let b = if change.new.is_some() { b } else { "/dev/null".to_owned() };
+    if is_binary(old) || is_binary(new) {
+        out.extend_from_slice(format!("Binary files {a} and {b} differ\n").as_bytes());
+        return;
+    }
+    out.extend_from_slice(format!("--- {a}\n+++ {b}\n").as_bytes());
+    let input = InternedInput::new(old, new);
+    let mut diff = gix::diff::blob::Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_lines(&input);
+    let hunks = Hunks { out: Vec::new() };
+    let unified = UnifiedDiff::new(&diff, &input, hunks, ContextSize::symmetrical(3)).consume();
+    // Writing to memory cannot fail.
+    out.extend_from_slice(&unified.unwrap_or_default());
+}
+
+struct Hunks {
+    out: Vec<u8>,
+}
+
+impl ConsumeHunk for Hunks {
+    type Out = Vec<u8>;
+
+    fn consume_hunk(
+        &mut self,
+        header: HunkHeader,
+        lines: &[(DiffLineKind, &[u8])],
+    ) -> std::io::Result<()> {
+        let range = |start: u32, length: u32| match length {
+            0 => format!("{},0", start.saturating_sub(1)),
+            1 => start.to_string(),
+            _ => format!("{start},{length}"),
+        };
+        let old = range(header.before_hunk_start, header.before_hunk_len);
+        let new = range(header.after_hunk_start, header.after_hunk_len);
+        self.out.extend_from_slice(format!("@@ -{old} +{new} @@\n").as_bytes());
+        for (kind, line) in lines {
+            self.out.push(match kind {
+                DiffLineKind::Context => b' ',
+                DiffLineKind::Add => b'+',
+                DiffLineKind::Remove => b'-',
+            });
+            self.out.extend_from_slice(line);
+            if !line.ends_with(b"\n") {
+                self.out.extend_from_slice(b"\n\\ No newline at end of file\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<u8> {
+        self.out
+    }
+}
+
+/// The vault on disk, as git would store it.
+struct Disk<'a> {
+    repo: &'a gix::Repository,
+    place: &'a Place,
+    pipeline: gix::filter::Pipeline<'a>,
+    index: gix::index::State,
+}
+
+impl<'a> Disk<'a> {
+    fn new(repo: &'a gix::Repository, place: &'a Place) -> Result<Self, ReadError> {
+        use gix::worktree::stack::state::attributes::Source;
+        let index = gix::index::State::new(repo.object_hash());
+        let attributes = repo
+            .attributes_only(&index, Source::WorktreeThenIdMapping)
+            .map(gix::AttributeStack::detach);
+        let attributes = git("read the attributes", attributes)?;
+        let pipeline = git("set up the filters", gix::filter::Pipeline::new(repo, attributes))?;
+        Ok(Self { repo, place, pipeline, index })
+    }
+
+    /// The committed paths, and `wanted` itself where it is new.
+    fn paths(
+        &self,
+        committed: &ChangeSet,
+        wanted: Option<&VaultPath>,
+    ) -> Result<Vec<VaultPath>, ReadError> {
+        let mut paths: Vec<_> = committed.iter().map(|it| it.0.clone()).collect();
+        if let Some(wanted) = wanted
+            && committed.get(wanted).is_none()
+            && fs::lstat_if_there(&self.place.disk(wanted))?.is_some_and(|it| it.is_file())
+        {
+            paths.push(wanted.clone());
+        }
+        Ok(paths)
+    }
+
+    fn read(&mut self, path: &VaultPath) -> Result<Option<(Entry, Vec<u8>)>, ReadError> {
+        use std::io::Read as _;
+        use std::os::unix::ffi::OsStringExt as _;
+        use std::os::unix::fs::MetadataExt as _;
+        let on_disk = self.place.disk(path);
+        let Some(meta) = fs::lstat_if_there(&on_disk)? else { return Ok(None) };
+        let (bytes, mode) = if meta.is_symlink() {
+            let target = fs::read_link(&on_disk)?.into_os_string().into_vec();
+            (target, FileMode::Symlink)
+        } else if meta.is_file() && meta.len() <= DISK_LIMIT {
+            let raw = fs::read_regular(&on_disk, DISK_LIMIT)?;
+            let rela: BString = self.place.rela(path);
+            let as_path = git("read a file", gix::path::from_bstr(rela.as_bstr()))?;
+            let mut bytes = Vec::new();
+            let filtered =
+                self.pipeline.convert_to_git(raw.as_slice(), as_path.as_ref(), &self.index);
+            let mut filtered = git("filter a file", filtered)?;
+            git("filter a file", filtered.read_to_end(&mut bytes))?;
+            let executable = meta.mode() & libc::S_IXUSR != 0;
+            (bytes, if executable { FileMode::Executable } else { FileMode::File })
+        } else {
+            return Ok(None);
+        };
+        let kind = gix::objs::Kind::Blob;
+        let id: ObjectId =
+            git("hash a file", gix::objs::compute_hash(self.repo.object_hash(), kind, &bytes))?;
+        let blob = crate::vault::BlobId::from_bytes(id.as_bytes());
+        Ok(blob.map(|blob| (Entry { blob, mode }, bytes)))
+    }
+}
