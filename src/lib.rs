@@ -9,4 +9,5 @@ pub mod vault;
 
 pub mod config;
 pub mod history;
+pub mod index;
 pub mod watch;

@@ -1,0 +1,515 @@
+//! Keeps the index at a commit.
+//!
+//! Takes updates (notes put, notes gone) and the commit they lead to; shows them at once
+//! ([`Index::stage`]) and makes them durable in batches ([`Index::flush`]): first the stores, then
+//! tantivy, each with its cursor. Blocking; one owner, the indexer's thread.
+//!
+//! **Invariant:** every store says for itself up to which commit it is true. After a crash they
+//! may differ; whoever applies the differences from *each* of them to HEAD has the whole truth
+//! again.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tantivy::directory::error::LockError;
+use tantivy::indexer::{LogMergePolicy, UserOperation};
+use tantivy::{IndexWriter, TantivyDocument, TantivyError};
+
+use crate::base::fault;
+use crate::base::fs;
+use crate::base::process;
+use crate::base::store::StoreError;
+use crate::index::analyze::tokenizers;
+use crate::index::card::Card;
+use crate::index::merge::worth_merging;
+use crate::index::overlay::{Overlay, Waiting};
+use crate::index::rebuild::Rebuild;
+use crate::index::schema::{self, Fields};
+use crate::index::shelf::Shelf;
+use crate::index::state::State;
+use crate::index::stores::{Pages, Stores};
+use crate::index::view::{Building, IndexView};
+use crate::vault::{BlobId, CommitId, Layout, NoteDoc, Role, VaultPath};
+
+/// One note's change.
+#[expect(clippy::large_enum_variant, reason = "most are puts, and each is on its way to a box")]
+#[derive(Clone, Debug)]
+pub enum Update {
+    /// The note is there, with this content.
+    Put { path: VaultPath, blob: BlobId, role: Role, doc: NoteDoc },
+    /// The note is gone, or nothing that the index holds any more.
+    Remove(VaultPath),
+}
+
+/// How an index was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Opened {
+    /// It can go on. The differences from each of these commits to HEAD are to be applied.
+    Ready { cursors: BTreeSet<CommitId> },
+    /// It has to be built ([`Index::begin_rebuild`]).
+    Rebuild(Why),
+}
+
+/// Why an index has to be built.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Why {
+    Missing,
+    Corrupt(String),
+    /// Made by another version of this program.
+    Version(String),
+    /// The last build did not end.
+    Unfinished,
+    /// It lies where no lock can be made, as on a read-only disk.
+    Unlockable(String),
+}
+
+/// Why the index could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexError {
+    #[error("Cannot write the stores beside the keyword index")]
+    Stores(#[from] StoreError),
+    #[error("Keyword index is written by another process")]
+    Busy,
+    #[error("Cannot lock the keyword index")]
+    Lock(#[source] Arc<std::io::Error>),
+    #[error("Keyword index failed")]
+    Keyword(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// [`Opened::Rebuild`] was not followed by a build.
+    #[error("Index has to be built first")]
+    NotBuilt,
+}
+
+impl IndexError {
+    /// Whether the same call may succeed later with nothing changed by hand.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Stores(err) => err.is_transient(),
+            Self::Busy | Self::Lock(_) => true,
+            Self::Keyword(_) | Self::NotBuilt => false,
+        }
+    }
+
+    /// What the person at the keyboard can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Stores(err) => err.hint(),
+            Self::Busy => Some("End the other agent of this vault.".to_owned()),
+            Self::Lock(_) => {
+                Some("Check that its folder is there and can be written, and its disk.".to_owned())
+            }
+            Self::Keyword(_) | Self::NotBuilt => Some(
+                "It is made anew from the notes by itself; if that fails again, stop the agent \
+                 and delete `mem_metadata`."
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+impl From<TantivyError> for IndexError {
+    fn from(err: TantivyError) -> Self {
+        match err {
+            TantivyError::LockFailure(LockError::LockBusy, _) => Self::Busy,
+            // The folder is gone, read-only or full: no other process has to do with it.
+            TantivyError::LockFailure(LockError::IoError(err), _) => Self::Lock(err),
+            err => Self::Keyword(Box::new(err)),
+        }
+    }
+}
+
+/// The index and its one writer.
+pub struct Index {
+    pub(super) dir: PathBuf,
+    pub(super) layout: Layout,
+    pub(super) fields: Arc<Fields>,
+    pub(super) disk: Option<Disk>,
+    pub(super) state: State,
+    pub(super) next_id: u64,
+    pub(super) at: Option<CommitId>,
+    overlay: Overlay,
+    /// Whether a store may hold more of a path than the others know.
+    cautious: bool,
+    pub(super) view: Arc<IndexView>,
+}
+
+/// What lies on the disk.
+pub(super) struct Disk {
+    pub(super) stores: Stores,
+    pub(super) keyword: tantivy::Index,
+    pub(super) writer: Option<IndexWriter>,
+    pub(super) shelf: Arc<Shelf>,
+    pub(super) generation: String,
+    pub(super) at: Option<CommitId>,
+}
+
+/// What tantivy carries with each commit.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Payload {
+    at: String,
+    generation: String,
+}
+
+/// What one thread of tantivy may gather before it writes a segment.
+const WRITER_BUDGET: usize = 20 << 20;
+/// A batch larger than this goes to the disk at once instead of into memory.
+const MOST_STAGED: usize = 1000;
+
+impl Index {
+    /// Opens the index in the vault's folder for derived state.
+    pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
+        let fields = Arc::new(Fields::new());
+        let mut index = Self {
+            dir: metadata_dir.to_owned(),
+            layout: layout.clone(),
+            disk: None,
+            state: State::new(layout),
+            next_id: 1,
+            at: None,
+            overlay: Overlay::default(),
+            cautious: false,
+            view: IndexView::assemble(
+                State::new(layout),
+                Vec::new(),
+                Arc::clone(&fields),
+                None,
+                None,
+                Some(metadata_dir),
+            ),
+            fields,
+        };
+        let opened = index.open_disk()?;
+        index.publish(None);
+        Ok((index, opened))
+    }
+
+    /// What can be asked now.
+    pub fn view(&self) -> Arc<IndexView> {
+        Arc::clone(&self.view)
+    }
+
+    /// How many changes are searched but not on the disk yet.
+    pub fn staged(&self) -> usize {
+        self.overlay.waiting.len()
+    }
+
+    /// Makes the updates visible and durable.
+    pub fn apply(&mut self, updates: Vec<Update>, at: CommitId) -> Result<(), IndexError> {
+        self.take(updates);
+        self.at = Some(at);
+        self.flush()
+    }
+
+    /// Makes the updates visible at once; [`Self::flush`] makes them durable.
+    pub fn stage(&mut self, updates: Vec<Update>, at: CommitId) -> Result<(), IndexError> {
+        if updates.len() > MOST_STAGED && self.disk.is_some() {
+            return self.apply(updates, at);
+        }
+        let paths = self.take(updates);
+        self.at = Some(at);
+        self.overlay.show(paths, &self.fields)?;
+        self.publish(None);
+        Ok(())
+    }
+
+    /// Makes everything durable that is staged. A failure changes nothing that can be asked; the
+    /// next call tries again.
+    pub fn flush(&mut self) -> Result<(), IndexError> {
+        if self.overlay.waiting.is_empty() {
+            self.publish(None);
+            return Ok(());
+        }
+        let flushed = self.write_waiting();
+        match &flushed {
+            Ok(()) => {
+                self.overlay = Overlay::default();
+                self.cautious = false;
+            }
+            Err(_) => {
+                self.cautious = true;
+                if let Some(disk) = &mut self.disk {
+                    // What it holds uncommitted is written again with the next attempt.
+                    disk.writer = None;
+                }
+                self.overlay.show_all(&self.fields)?;
+            }
+        }
+        self.publish(None);
+        flushed
+    }
+
+    /// Puts the index to rest until the next change: everything durable, the cursor too, dead
+    /// lines gone, small segments made one, the writer closed and its memory given back.
+    pub fn rest(&mut self) -> Result<(), IndexError> {
+        self.flush()?;
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        if let Some(at) = self.at.filter(|it| disk.at != Some(*it)) {
+            disk.stores.append(Pages::default(), Some(&at.to_string()))?;
+            disk.commit(Some(at))?;
+        }
+        disk.stores.compact(&self.state)?;
+        let written = disk.close_writer()?;
+        // A merge of the writer's own could be under way before.
+        if disk.merge()? | written {
+            disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.fields)?);
+            self.publish(None);
+            process::give_memory_back();
+        }
+        Ok(())
+    }
+
+    /// Starts to build the index anew; `total` notes will be added. What was there is searched
+    /// until the build ends, if it was whole; otherwise what is built so far.
+    pub fn begin_rebuild(&mut self, total: usize) -> Result<Rebuild<'_>, IndexError> {
+        self.overlay = Overlay::default();
+        self.cautious = false;
+        Rebuild::begin(self, total)
+    }
+
+    fn open_disk(&mut self) -> Result<Opened, IndexError> {
+        let stores = match Stores::open(&self.dir) {
+            Ok(stores) => stores,
+            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
+            Err(err) => return Err(err.into()),
+        };
+        let keyword = match open_keyword(&self.dir, &self.fields) {
+            Ok(keyword) => keyword,
+            Err(why) => return Ok(Opened::Rebuild(why)),
+        };
+        let corrupt = |why: String| Ok(Opened::Rebuild(Why::Corrupt(why)));
+        match keyword.validate_checksum() {
+            Ok(bad) if bad.is_empty() => {}
+            Ok(bad) => return corrupt(format!("{bad:?}")),
+            Err(err) => return corrupt(err.to_string()),
+        }
+        let shelf = match Shelf::of(&keyword, &self.fields) {
+            Ok(shelf) => Arc::new(shelf),
+            Err(err) => return corrupt(err.to_string()),
+        };
+        let (cursors, generation) = match cursors(&stores, &keyword) {
+            Ok(found) => found,
+            Err(why) => return Ok(Opened::Rebuild(why)),
+        };
+        let (state, highest) = match stores.read(&self.layout) {
+            Ok(read) => read,
+            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
+            Err(err) => return Err(err.into()),
+        };
+        self.next_id = highest.max(shelf.highest_note()) + 1;
+        self.state = state;
+        self.cautious = cursors.len() > 1;
+        self.at = cursors.iter().next().copied().filter(|_| cursors.len() == 1);
+        let at = self.at;
+        self.disk = Some(Disk { stores, keyword, writer: None, shelf, generation, at });
+        Ok(Opened::Ready { cursors })
+    }
+
+    /// Takes the updates into the state and the overlay; gives the paths that changed.
+    fn take(&mut self, updates: Vec<Update>) -> Vec<VaultPath> {
+        let mut paths = Vec::with_capacity(updates.len());
+        for update in updates {
+            match update {
+                Update::Put { path, blob, role, doc } if role.is_indexed() => {
+                    let known = self.state.card(&path);
+                    let is_same = known.is_some_and(|it| it.blob == blob && it.role == role);
+                    if is_same && !self.cautious {
+                        continue;
+                    }
+                    let card = Arc::new(Card::new(self.next_id, &path, blob, role, &doc));
+                    self.next_id += 1;
+                    let on_disk = self.state.put(Arc::clone(&card)).is_some();
+                    self.overlay.put(card, doc, on_disk);
+                    paths.push(path);
+                }
+                Update::Put { path, .. } | Update::Remove(path) => {
+                    let was_there = self.state.remove(&path).is_some();
+                    if was_there || self.cautious {
+                        self.overlay.remove(&path, was_there);
+                        paths.push(path);
+                    }
+                }
+            }
+        }
+        paths
+    }
+
+    fn write_waiting(&mut self) -> Result<(), IndexError> {
+        let disk = self.disk.as_mut().ok_or(IndexError::NotBuilt)?;
+        let mut pages = Pages::default();
+        for (path, waiting) in &self.overlay.waiting {
+            match waiting {
+                Waiting::Put { card, doc, on_disk } => {
+                    pages.put(card, doc, &self.layout, *on_disk || self.cautious);
+                }
+                Waiting::Remove { on_disk: false } if !self.cautious => {}
+                Waiting::Remove { .. } => pages.remove(path, &self.layout),
+            }
+        }
+        fault::point("indexer.before_stores");
+        disk.stores.append(pages, self.at.map(|it| it.to_string()).as_deref())?;
+        let writer = disk.writer()?;
+        for (path, waiting) in &self.overlay.waiting {
+            let mut operations: Vec<UserOperation<TantivyDocument>> =
+                vec![UserOperation::Delete(self.fields.path_term(path))];
+            if let Waiting::Put { card, doc, .. } = waiting {
+                operations
+                    .extend(self.fields.documents(card, doc).into_iter().map(UserOperation::Add));
+            }
+            writer.run(operations)?;
+        }
+        disk.commit(self.at)?;
+        disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.fields)?);
+        Ok(())
+    }
+
+    pub(super) fn publish(&mut self, building: Option<Building>) {
+        let shelves = self.disk.iter().map(|it| &it.shelf).chain(self.overlay.shelves());
+        self.view = IndexView::assemble(
+            self.state.clone(),
+            shelves.cloned().collect(),
+            Arc::clone(&self.fields),
+            self.at,
+            building,
+            Some(&self.dir),
+        );
+    }
+}
+
+impl Disk {
+    /// The writer, opened when it is needed.
+    pub(super) fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => open_writer(&self.keyword)?,
+        };
+        Ok(self.writer.insert(writer))
+    }
+
+    /// Closes the writer, if it is open, after its merges; says whether it was.
+    fn close_writer(&mut self) -> Result<bool, IndexError> {
+        let Some(writer) = self.writer.take() else { return Ok(false) };
+        writer.wait_merging_threads()?;
+        Ok(true)
+    }
+
+    /// Makes one of the segments that are worth it, and says whether any were.
+    fn merge(&mut self) -> Result<bool, IndexError> {
+        let segments: Vec<_> = self
+            .keyword
+            .searchable_segment_metas()?
+            .iter()
+            .map(|it| (it.id(), u64::from(it.num_docs())))
+            .collect();
+        let segments = worth_merging(&segments);
+        if segments.is_empty() {
+            return Ok(false);
+        }
+        self.writer()?.merge(&segments).wait()?;
+        self.close_writer()
+    }
+
+    /// Commits with the cursor.
+    pub(super) fn commit(&mut self, at: Option<CommitId>) -> Result<(), IndexError> {
+        let payload =
+            at.map(|it| Payload { at: it.to_string(), generation: self.generation.clone() });
+        let mut commit = self.writer()?.prepare_commit()?;
+        fault::point("indexer.before_commit");
+        if let Some(payload) = payload {
+            commit.set_payload(&serde_json::to_string(&payload).map_err(boxed)?);
+        }
+        commit.commit()?;
+        fault::point("indexer.after_commit");
+        self.at = at;
+        Ok(())
+    }
+}
+
+impl From<&StoreError> for Why {
+    fn from(err: &StoreError) -> Self {
+        match err {
+            StoreError::Missing { .. } => Self::Missing,
+            StoreError::Version { .. } => Self::Version(err.to_string()),
+            StoreError::Corrupt { .. } | StoreError::Io(_) => Self::Corrupt(err.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("There is no index yet"),
+            Self::Corrupt(why) => write!(f, "Index is damaged: {why}"),
+            Self::Version(why) => write!(f, "Index is of another version: {why}"),
+            Self::Unfinished => f.write_str("The last build of the index did not end"),
+            Self::Unlockable(why) => write!(f, "Index cannot be locked: {why}"),
+        }
+    }
+}
+
+/// Where tantivy's files lie.
+pub(super) fn keyword_dir(dir: &Path) -> PathBuf {
+    dir.join("keyword_index")
+}
+
+/// Opens what is there; another schema counts as another version.
+pub(super) fn open_keyword(dir: &Path, fields: &Fields) -> Result<tantivy::Index, Why> {
+    let dir = keyword_dir(dir);
+    if !matches!(fs::lstat_if_there(&dir.join("meta.json")), Ok(Some(_))) {
+        return Err(Why::Missing);
+    }
+    // A damaged file makes tantivy panic here and there.
+    let opened = std::panic::catch_unwind(|| tantivy::Index::open_in_dir(&dir));
+    let mut index = match opened {
+        Ok(Ok(index)) => index,
+        Ok(Err(err)) => return Err(Why::Corrupt(err.to_string())),
+        Err(_) => return Err(Why::Corrupt("unreadable metadata".to_owned())),
+    };
+    if index.schema() != fields.schema {
+        return Err(Why::Version("another schema".to_owned()));
+    }
+    index.set_tokenizers(tokenizers());
+    Ok(index)
+}
+
+/// The commits that the stores and tantivy are true for, and their one generation.
+pub(super) fn cursors(
+    stores: &Stores,
+    keyword: &tantivy::Index,
+) -> Result<(BTreeSet<CommitId>, String), Why> {
+    let metas = keyword.load_metas().map_err(|err| Why::Corrupt(err.to_string()))?;
+    let payload = metas.payload.ok_or(Why::Unfinished)?;
+    let payload: Payload =
+        serde_json::from_str(&payload).map_err(|err| Why::Corrupt(err.to_string()))?;
+    let generation = stores.generation().filter(|it| **it == payload.generation);
+    let generation = generation.ok_or(Why::Unfinished)?.to_owned();
+    let own = schema_mark();
+    if !generation.starts_with(&own) {
+        return Err(Why::Version(generation));
+    }
+    let mut cursors = BTreeSet::new();
+    for cursor in stores.cursors().into_iter().chain([Some(payload.at.as_str())]) {
+        let cursor = cursor.ok_or(Why::Unfinished)?;
+        let commit = CommitId::from_hex(cursor);
+        cursors.insert(commit.ok_or_else(|| Why::Corrupt(format!("cursor `{cursor}`")))?);
+    }
+    Ok((cursors, generation))
+}
+
+/// What a generation starts with: the version of the documents in it.
+pub(super) fn schema_mark() -> String {
+    format!("v{}-", schema::VERSION)
+}
+
+pub(super) fn open_writer(keyword: &tantivy::Index) -> Result<IndexWriter, IndexError> {
+    let writer: IndexWriter = keyword.writer_with_num_threads(1, WRITER_BUDGET)?;
+    let mut policy = LogMergePolicy::default();
+    // Deleted documents weigh in the statistics until they are merged away.
+    policy.set_del_docs_ratio_before_merge(0.3);
+    writer.set_merge_policy(Box::new(policy));
+    Ok(writer)
+}
+
+pub(super) fn boxed(err: impl std::error::Error + Send + Sync + 'static) -> IndexError {
+    IndexError::Keyword(Box::new(err))
+}

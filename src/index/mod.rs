@@ -1,0 +1,41 @@
+//! What the vault says, ready to be asked.
+//!
+//! Takes the notes of a commit (path, blob, what they say), gives [`IndexView`]s: the keyword
+//! index (tantivy), the graph of links and the catalog of notes, all at one commit. [`Index`]
+//! lives on the indexer's thread; views and [`IndexReader`] on any.
+//!
+//! **Invariant:** everything here is derived: deleting it costs time. Whatever the order of edits,
+//! crashes and flushes, the state equals one built anew from the same notes.
+
+mod analyze;
+mod ask;
+pub mod bare;
+mod card;
+mod cow;
+mod indexer;
+mod keyword;
+mod merge;
+mod overlay;
+mod reader;
+mod rebuild;
+mod schema;
+mod shelf;
+mod state;
+mod stores;
+mod view;
+mod words;
+
+pub use ask::Ask;
+pub use card::{Card, Edge};
+pub use indexer::{Index, IndexError, Opened, Update, Why};
+pub use keyword::{Candidate, Found, Share, Weights};
+pub use reader::IndexReader;
+pub use rebuild::Rebuild;
+pub use shelf::Passage;
+pub use state::Tie;
+pub use view::{Building, Counts, IndexView};
+
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

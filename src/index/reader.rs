@@ -1,0 +1,132 @@
+//! The index for those who do not write it: a command line without an agent.
+//!
+//! Takes the folder of derived state, gives a view, with what has changed since laid over it.
+//! Blocking; any thread, beside a writer in another process.
+//!
+//! **Invariant:** nothing on the disk is changed.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::index::card::Card;
+use crate::index::indexer::{IndexError, Update, Why, cursors, open_keyword};
+use crate::index::overlay::Overlay;
+use crate::index::schema::Fields;
+use crate::index::shelf::Shelf;
+use crate::index::state::State;
+use crate::index::stores::Stores;
+use crate::index::view::IndexView;
+use crate::vault::{CommitId, Layout};
+
+/// An index opened to read.
+pub struct IndexReader {
+    state: State,
+    fields: Arc<Fields>,
+    shelf: Option<Arc<Shelf>>,
+    next_id: u64,
+    cursors: BTreeSet<CommitId>,
+    dir: Option<PathBuf>,
+}
+
+/// How often the opening is tried while a writer is between its stores.
+const ATTEMPTS: usize = 3;
+
+impl IndexReader {
+    /// Opens what is there, or says why it can't be read.
+    pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<Result<Self, Why>, IndexError> {
+        let mut last = Self::open_once(metadata_dir, layout)?;
+        for _ in 1..ATTEMPTS {
+            match &last {
+                Ok(reader) if reader.cursors.len() == 1 => break,
+                Err(Why::Missing | Why::Version(_)) => break,
+                _ => last = Self::open_once(metadata_dir, layout)?,
+            }
+        }
+        Ok(last)
+    }
+
+    /// An index of nothing, to lay notes over.
+    pub fn empty(layout: &Layout) -> Self {
+        Self {
+            state: State::new(layout),
+            fields: Arc::new(Fields::new()),
+            shelf: None,
+            next_id: 1,
+            cursors: BTreeSet::new(),
+            dir: None,
+        }
+    }
+
+    /// The commits whose differences to HEAD are to be laid over it.
+    pub fn cursors(&self) -> &BTreeSet<CommitId> {
+        &self.cursors
+    }
+
+    /// What can be asked, with `updates` laid over it; true for `at` then.
+    pub fn view(
+        &self,
+        updates: Vec<Update>,
+        at: Option<CommitId>,
+    ) -> Result<Arc<IndexView>, IndexError> {
+        let (mut state, mut overlay, mut next_id) =
+            (self.state.clone(), Overlay::default(), self.next_id);
+        let mut paths = Vec::new();
+        for update in updates {
+            match update {
+                Update::Put { path, blob, role, doc } if role.is_indexed() => {
+                    let card = Arc::new(Card::new(next_id, &path, blob, role, &doc));
+                    next_id += 1;
+                    state.put(Arc::clone(&card));
+                    overlay.put(card, doc, false);
+                    paths.push(path);
+                }
+                Update::Put { path, .. } | Update::Remove(path) => {
+                    state.remove(&path);
+                    overlay.remove(&path, false);
+                }
+            }
+        }
+        overlay.show(paths, &self.fields)?;
+        let shelves = self.shelf.iter().chain(overlay.shelves()).cloned().collect();
+        Ok(IndexView::assemble(
+            state,
+            shelves,
+            Arc::clone(&self.fields),
+            at,
+            None,
+            self.dir.as_deref(),
+        ))
+    }
+
+    fn open_once(dir: &Path, layout: &Layout) -> Result<Result<Self, Why>, IndexError> {
+        let stores = match Stores::open_read_only(dir) {
+            Ok(stores) => stores,
+            Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
+            Err(err) => return Err(err.into()),
+        };
+        let fields = Fields::new();
+        let keyword = match open_keyword(dir, &fields) {
+            Ok(keyword) => keyword,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (cursors, _) = match cursors(&stores, &keyword) {
+            Ok(found) => found,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (state, highest) = match stores.read(layout) {
+            Ok(read) => read,
+            Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
+            Err(err) => return Err(err.into()),
+        };
+        let shelf = match Shelf::of(&keyword, &fields).map_err(IndexError::from) {
+            Ok(shelf) => shelf,
+            // Reading takes a lock file too: where none can be written the notes are read instead.
+            Err(IndexError::Lock(err)) => return Ok(Err(Why::Unlockable(err.to_string()))),
+            Err(err) => return Err(err),
+        };
+        let next_id = highest.max(shelf.highest_note()) + 1;
+        let (fields, shelf) = (Arc::new(fields), Some(Arc::new(shelf)));
+        Ok(Ok(Self { state, fields, shelf, next_id, cursors, dir: Some(dir.to_owned()) }))
+    }
+}

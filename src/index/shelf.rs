@@ -1,0 +1,181 @@
+//! Documents that can be searched: the index on disk, or a small one in memory.
+//!
+//! Takes an opened tantivy index, gives its segments with the columns that lead from a document
+//! to its note. Any thread.
+//!
+//! **Invariant:** a shelf never changes; what is deleted later is still on it, and the view that
+//! holds it knows which notes are alive.
+
+use std::sync::Arc;
+
+use tantivy::columnar::ColumnValues;
+use tantivy::directory::RamDirectory;
+use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
+use tantivy::schema::{Field, Value as _};
+use tantivy::{
+    DocAddress, DocId, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader,
+    TantivyDocument, Term,
+};
+
+use crate::index::analyze::tokenizers;
+use crate::index::schema::{DocKind, Fields, NOTE, PLACE};
+
+/// A searchable set of documents.
+pub(super) struct Shelf {
+    searcher: Searcher,
+    segments: Vec<Columns>,
+    notes: u64,
+    chunks: u64,
+}
+
+struct Columns {
+    note: Arc<dyn ColumnValues<u64>>,
+    place: Arc<dyn ColumnValues<u64>>,
+}
+
+/// A passage as it is stored.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Passage {
+    pub text: String,
+    pub headings: Vec<String>,
+}
+
+/// How much a small index may take while it is built.
+const RAM_BUDGET: usize = 4 << 20;
+
+impl Shelf {
+    /// What `index` holds now.
+    pub(super) fn of(index: &Index, fields: &Fields) -> tantivy::Result<Self> {
+        let reader = index
+            .reader_builder()
+            .reload_policy(ReloadPolicy::Manual)
+            .doc_store_cache_num_blocks(16)
+            .try_into()?;
+        Self::from_searcher(reader.searcher(), fields)
+    }
+
+    fn from_searcher(searcher: Searcher, fields: &Fields) -> tantivy::Result<Self> {
+        let segments = searcher
+            .segment_readers()
+            .iter()
+            .map(|it| {
+                let columns = it.fast_fields();
+                Ok(Columns {
+                    note: columns.column_first_or_default(NOTE)?,
+                    place: columns.column_first_or_default(PLACE)?,
+                })
+            })
+            .collect::<tantivy::Result<_>>()?;
+        let notes = searcher.doc_freq(&fields.kind_term(DocKind::Note))?;
+        let chunks = searcher.doc_freq(&fields.kind_term(DocKind::Chunk))?;
+        Ok(Self { searcher, segments, notes, chunks })
+    }
+
+    /// A small index in memory over whole blocks.
+    pub(super) fn in_memory(
+        blocks: impl IntoIterator<Item = Vec<TantivyDocument>>,
+        fields: &Fields,
+    ) -> tantivy::Result<Self> {
+        // No compression: it is gone soon.
+        let settings = IndexSettings {
+            docstore_compression: tantivy::store::Compressor::None,
+            docstore_compress_dedicated_thread: false,
+            ..IndexSettings::default()
+        };
+        let mut writer = Index::builder()
+            .schema(fields.schema.clone())
+            .settings(settings)
+            .tokenizers(tokenizers())
+            .single_segment_index_writer(RamDirectory::create(), RAM_BUDGET)?;
+        for document in blocks.into_iter().flatten() {
+            writer.add_document(document)?;
+        }
+        Self::of(&writer.finalize()?, fields)
+    }
+
+    pub(super) fn searcher(&self) -> &Searcher {
+        &self.searcher
+    }
+
+    pub(super) fn readers(&self) -> &[SegmentReader] {
+        self.searcher.segment_readers()
+    }
+
+    /// The note of a document.
+    pub(super) fn note_of(&self, segment: usize, doc: DocId) -> u64 {
+        self.segments[segment].note.get_val(doc)
+    }
+
+    /// The document's place in its block: 0 the note, then its chunks.
+    pub(super) fn place_of(&self, segment: usize, doc: DocId) -> u32 {
+        u32::try_from(self.segments[segment].place.get_val(doc)).unwrap_or(0)
+    }
+
+    /// The highest number any note ever had here.
+    pub(super) fn highest_note(&self) -> u64 {
+        self.segments.iter().map(|it| it.note.max_value()).max().unwrap_or(0)
+    }
+
+    /// The stored text of a chunk.
+    pub(super) fn passage(
+        &self,
+        segment: usize,
+        doc: DocId,
+        fields: &Fields,
+    ) -> tantivy::Result<Passage> {
+        let address = DocAddress::new(u32::try_from(segment).unwrap_or(u32::MAX), doc);
+        let document: TantivyDocument = self.searcher.doc(address)?;
+        let text = |field: Field| {
+            document.get_all(field).filter_map(|it| it.as_str().map(str::to_owned)).collect()
+        };
+        let texts: Vec<String> = text(fields.text);
+        Ok(Passage {
+            text: texts.into_iter().next().unwrap_or_default(),
+            headings: text(fields.headings),
+        })
+    }
+}
+
+/// Statistics over all shelves, counted for one kind of document: what is in memory weighs as
+/// if it were on disk.
+pub(super) struct Shared<'a> {
+    pub(super) shelves: &'a [Arc<Shelf>],
+    pub(super) kind: DocKind,
+}
+
+impl<'a> Shared<'a> {
+    /// For building weights; `None` where there is nothing to search.
+    pub(super) fn scoring(&'a self) -> Option<EnableScoring<'a>> {
+        let first = self.shelves.first()?;
+        Some(EnableScoring::enabled_from_statistics_provider(self, &first.searcher))
+    }
+}
+
+impl Bm25StatisticsProvider for Shared<'_> {
+    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
+        self.shelves.iter().map(|it| it.searcher.total_num_tokens(field)).sum()
+    }
+
+    fn total_num_docs(&self) -> tantivy::Result<u64> {
+        let docs: u64 = self
+            .shelves
+            .iter()
+            .map(|it| match self.kind {
+                DocKind::Note => it.notes,
+                DocKind::Chunk => it.chunks,
+            })
+            .sum();
+        // Never zero: it divides.
+        Ok(docs.max(1))
+    }
+
+    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
+        let frequency = self
+            .shelves
+            .iter()
+            .map(|it| Bm25StatisticsProvider::doc_freq(&it.searcher, term))
+            .sum::<tantivy::Result<u64>>()?;
+        // tantivy insists on it; only a damaged index could say otherwise.
+        Ok(frequency.min(self.total_num_docs()?))
+    }
+}

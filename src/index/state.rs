@@ -1,0 +1,201 @@
+//! Every indexed note by its card, and who links to whom.
+//!
+//! Pure. Takes cards, gives a state that is cheap to clone: a view keeps the one it was made
+//! with.
+//!
+//! **Invariant:** a path has at most one living card, and the counts are those of the living.
+
+use std::sync::Arc;
+
+use crate::index::card::{Card, Edge};
+use crate::index::cow::CowMap;
+use crate::vault::resolve::{NameKey, Names, Resolution, key_of_path, keys_of_link};
+use crate::vault::{Layout, VaultPath};
+
+/// The living notes.
+#[derive(Clone)]
+pub(super) struct State {
+    pub(super) layout: Arc<Layout>,
+    by_id: CowMap<u64, Arc<Card>>,
+    by_path: CowMap<VaultPath, Arc<Card>>,
+    names: Arc<Names>,
+    /// The notes that have a link with this key.
+    sources: CowMap<NameKey, Arc<Vec<u64>>>,
+    chunks: usize,
+    links: usize,
+}
+
+/// A linked note, with what the links say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tie {
+    pub card: Arc<Card>,
+    /// Distinct anchors, without `#`, in the order of the links.
+    pub anchors: Vec<Box<str>>,
+    /// The first relation of a typed link.
+    pub relation: Option<Box<str>>,
+}
+
+impl State {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Self {
+            layout: Arc::new(layout.clone()),
+            by_id: CowMap::new(),
+            by_path: CowMap::new(),
+            names: Arc::default(),
+            sources: CowMap::new(),
+            chunks: 0,
+            links: 0,
+        }
+    }
+
+    /// Puts a card in the place of the one its path had.
+    pub(super) fn put(&mut self, card: Arc<Card>) -> Option<Arc<Card>> {
+        let old = self.by_path.get(&card.path).cloned();
+        match &old {
+            Some(old) => self.forget(old),
+            None => {
+                Arc::make_mut(&mut self.names).insert(card.path.clone());
+            }
+        }
+        self.chunks += card.chunks.len();
+        self.links += card.links.len();
+        for key in link_keys(&card) {
+            let mut ids = self.sources.remove(&key).unwrap_or_default();
+            Arc::make_mut(&mut ids).push(card.id);
+            self.sources.insert(key, ids);
+        }
+        self.by_id.insert(card.id, Arc::clone(&card));
+        self.by_path.insert(card.path.clone(), card);
+        old
+    }
+
+    /// Removes the card of a path.
+    pub(super) fn remove(&mut self, path: &VaultPath) -> Option<Arc<Card>> {
+        let old = self.by_path.remove(path)?;
+        self.forget(&old);
+        Arc::make_mut(&mut self.names).remove(path);
+        Some(old)
+    }
+
+    fn forget(&mut self, old: &Card) {
+        self.chunks -= old.chunks.len();
+        self.links -= old.links.len();
+        self.by_id.remove(&old.id);
+        for key in link_keys(old) {
+            let Some(mut ids) = self.sources.remove(&key) else { continue };
+            Arc::make_mut(&mut ids).retain(|it| *it != old.id);
+            if !ids.is_empty() {
+                self.sources.insert(key, ids);
+            }
+        }
+    }
+
+    pub(super) fn card(&self, path: &VaultPath) -> Option<&Arc<Card>> {
+        self.by_path.get(path)
+    }
+
+    pub(super) fn card_of(&self, id: u64) -> Option<&Arc<Card>> {
+        self.by_id.get(&id)
+    }
+
+    pub(super) fn cards(&self) -> impl Iterator<Item = &Arc<Card>> {
+        self.by_path.iter().map(|it| it.1)
+    }
+
+    pub(super) fn notes(&self) -> usize {
+        self.by_path.len()
+    }
+
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks
+    }
+
+    pub(super) fn links(&self) -> usize {
+        self.links
+    }
+
+    /// The indexed notes that `path` links to, in the order of its links.
+    pub(super) fn outlinks(&self, path: &VaultPath) -> Vec<Tie> {
+        let mut ties: Vec<Tie> = Vec::new();
+        let Some(card) = self.card(path) else { return ties };
+        for edge in &card.links {
+            let Some(target) = self.target(card, edge) else { continue };
+            if target.path == *path {
+                continue;
+            }
+            let tie = match ties.iter_mut().position(|it| it.card.path == target.path) {
+                Some(at) => &mut ties[at],
+                None => {
+                    let card = Arc::clone(target);
+                    ties.push(Tie { card, anchors: Vec::new(), relation: None });
+                    let last = ties.len() - 1;
+                    &mut ties[last]
+                }
+            };
+            tie.add(edge);
+        }
+        ties
+    }
+
+    /// The notes that link to `path`, by their paths.
+    pub(super) fn inlinks(&self, path: &VaultPath) -> Vec<Tie> {
+        let mut ties: Vec<Tie> = Vec::new();
+        let key = key_of_path(path);
+        for id in self.sources.get(&key).map(|it| it.as_slice()).unwrap_or_default() {
+            let Some(source) = self.card_of(*id).filter(|it| it.path != *path) else { continue };
+            let mut tie: Option<Tie> = None;
+            for edge in &source.links {
+                let may_lead_here = keys_of_link(&edge.target).any(|it| it == key);
+                if may_lead_here && self.target(source, edge).is_some_and(|it| it.path == *path) {
+                    tie.get_or_insert_with(|| Tie {
+                        card: Arc::clone(source),
+                        anchors: Vec::new(),
+                        relation: None,
+                    })
+                    .add(edge);
+                }
+            }
+            ties.extend(tie);
+        }
+        ties.sort_by(|a, b| a.card.path.cmp(&b.card.path));
+        ties
+    }
+
+    /// How many links could mean more than one note.
+    pub(super) fn ambiguous(&self) -> usize {
+        self.cards()
+            .map(|card| {
+                let is_ambiguous = |target: &str, kind| {
+                    matches!(
+                        self.names.resolve(&card.path, target, kind),
+                        Resolution::Ambiguous { .. }
+                    )
+                };
+                card.links.iter().filter(|it| is_ambiguous(&it.target, it.kind)).count()
+            })
+            .sum()
+    }
+
+    fn target(&self, from: &Card, edge: &Edge) -> Option<&Arc<Card>> {
+        self.card(self.names.resolve(&from.path, &edge.target, edge.kind).path()?)
+    }
+}
+
+impl Tie {
+    fn add(&mut self, edge: &Edge) {
+        if let Some(anchor) = edge.anchor.as_ref().filter(|it| !self.anchors.contains(it)) {
+            self.anchors.push(anchor.clone());
+        }
+        if self.relation.is_none() {
+            self.relation.clone_from(&edge.relation);
+        }
+    }
+}
+
+fn link_keys(card: &Card) -> Vec<NameKey> {
+    let mut keys: Vec<NameKey> =
+        card.links.iter().flat_map(|it| keys_of_link(&it.target)).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}

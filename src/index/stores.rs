@@ -1,0 +1,252 @@
+//! The stores beside the keyword index: chunks, graph, catalogs.
+//!
+//! Takes updates, appends them; gives the cards back when the index is opened. Blocking; the
+//! indexer's thread, and read only anywhere.
+//!
+//! **Invariant:** the last lines of a path are the ones that count; a tombstone stands before
+//! them whenever the path was there before.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::base::fs;
+use crate::base::store::{Batch, Heading, Store, StoreError};
+use crate::index::card::{AnyLine, Card, CatalogLine, ChunkLine, GraphLine, Tombstone};
+use crate::index::state::State;
+use crate::vault::{Layout, NoteDoc, VaultPath};
+
+/// Changes when a line changes its meaning.
+const VERSION: u32 = 2;
+
+/// The open stores.
+pub(super) struct Stores {
+    chunks: Store,
+    graph: Store,
+    catalog: Store,
+    digest: Store,
+}
+
+/// Lines on their way into all four.
+#[derive(Default)]
+pub(super) struct Pages {
+    chunks: Batch,
+    graph: Batch,
+    catalog: Batch,
+    digest: Batch,
+}
+
+/// How much of a store must be dead before it is written anew, and how small one is left alone.
+const LEAST_COMPACTED: u64 = 2000;
+
+const CHUNKS: (&str, &str) = ("file_store/file_chunks_default_v1.jsonl.zst", "file_chunks");
+const GRAPH: (&str, &str) = ("file_graph/default.jsonl.zst", "file_graph");
+const CATALOG: (&str, &str) = ("file_catalog/default.jsonl.zst", "file_catalog");
+const DIGEST: (&str, &str) = ("file_catalog/digest.jsonl.zst", "file_catalog_digest");
+
+impl Stores {
+    /// Makes empty stores of one generation in the place of whatever is there.
+    pub(super) fn create(dir: &Path, generation: &str) -> Result<Self, StoreError> {
+        let make = |(name, format): (&str, &str)| {
+            let path = dir.join(name);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            let heading = Heading {
+                format: format.to_owned(),
+                version: VERSION,
+                generation: generation.to_owned(),
+            };
+            Store::create(&path, &heading)
+        };
+        Ok(Self {
+            chunks: make(CHUNKS)?,
+            graph: make(GRAPH)?,
+            catalog: make(CATALOG)?,
+            digest: make(DIGEST)?,
+        })
+    }
+
+    /// Opens what is there to go on with it.
+    pub(super) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let stores = Self::opened(|(name, format)| Store::open(&dir.join(name), format, VERSION))?;
+        stores.chunks.verify()?;
+        stores.digest.verify()?;
+        Ok(stores)
+    }
+
+    /// Opens what is there without changing it.
+    pub(super) fn open_read_only(dir: &Path) -> Result<Self, StoreError> {
+        Self::opened(|(name, format)| Store::open_read_only(&dir.join(name), format, VERSION))
+    }
+
+    fn opened(
+        open: impl Fn((&str, &str)) -> Result<Store, StoreError>,
+    ) -> Result<Self, StoreError> {
+        Ok(Self {
+            chunks: open(CHUNKS)?,
+            graph: open(GRAPH)?,
+            catalog: open(CATALOG)?,
+            digest: open(DIGEST)?,
+        })
+    }
+
+    /// What each store says it is true for.
+    pub(super) fn cursors(&self) -> [Option<&str>; 4] {
+        [&self.chunks, &self.graph, &self.catalog, &self.digest].map(Store::at)
+    }
+
+    /// The generation, where all stores are of the same.
+    pub(super) fn generation(&self) -> Option<&str> {
+        let own = self.catalog.generation();
+        [&self.chunks, &self.graph, &self.digest]
+            .iter()
+            .all(|it| it.generation() == own)
+            .then_some(own)
+    }
+
+    /// The living cards, read from the catalog and the graph.
+    pub(super) fn read(&self, layout: &Layout) -> Result<(State, u64), StoreError> {
+        let mut cards: HashMap<VaultPath, Card> = HashMap::new();
+        let mut highest = 0;
+        self.catalog.replay(|_, line| {
+            let line: CatalogLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
+            if line.deleted {
+                cards.remove(&line.path()?);
+                return Ok(());
+            }
+            let card = line.read()?;
+            highest = highest.max(card.id);
+            cards.insert(card.path.clone(), card);
+            Ok(())
+        })?;
+        self.graph.replay(|_, line| {
+            let line: GraphLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
+            // A tombstone has no links.
+            if let Some(card) = cards.get_mut(&line.path()?) {
+                card.links = line.links();
+            }
+            Ok(())
+        })?;
+        let mut state = State::new(layout);
+        for card in cards.into_values() {
+            state.put(Arc::new(card));
+        }
+        Ok((state, highest))
+    }
+
+    /// Appends and forces to the disk; all stores are true for `at` from then on.
+    pub(super) fn append(&mut self, pages: Pages, at: Option<&str>) -> Result<(), StoreError> {
+        self.chunks.append(pages.chunks, at)?;
+        self.graph.append(pages.graph, at)?;
+        self.digest.append(pages.digest, at)?;
+        self.catalog.append(pages.catalog, at)
+    }
+
+    /// Appends a part of a bulk build, not yet forced to the disk.
+    pub(super) fn append_part(&mut self, pages: Pages) -> Result<(), StoreError> {
+        self.chunks.append_unsynced(pages.chunks)?;
+        self.graph.append_unsynced(pages.graph)?;
+        self.digest.append_unsynced(pages.digest)?;
+        self.catalog.append_unsynced(pages.catalog)
+    }
+
+    /// Writes those stores anew that hold more dead lines than living ones.
+    pub(super) fn compact(&mut self, state: &State) -> Result<(), StoreError> {
+        let (notes, chunks) = (state.notes() as u64, state.chunks() as u64);
+        for (store, living) in [
+            (&mut self.chunks, chunks),
+            (&mut self.graph, notes),
+            (&mut self.catalog, notes),
+            (&mut self.digest, 0),
+        ] {
+            if store.records() > LEAST_COMPACTED && store.records() > living * 2 {
+                compact_store(store)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn folders(dir: &Path) -> [PathBuf; 3] {
+        ["file_store", "file_graph", "file_catalog"].map(|it| dir.join(it))
+    }
+}
+
+impl Pages {
+    /// The lines of a new or changed note.
+    pub(super) fn put(&mut self, card: &Card, doc: &NoteDoc, layout: &Layout, was_there: bool) {
+        if was_there {
+            self.remove(&card.path, layout);
+        }
+        for chunk in &doc.chunks {
+            self.chunks.push(&ChunkLine::of(&card.path, chunk));
+        }
+        if !doc.links.is_empty() {
+            self.graph.push(&GraphLine::of(&card.path, &doc.links));
+        }
+        self.catalog.push(&CatalogLine::of(card));
+        if is_digest(&card.path, layout) {
+            self.digest.push(&CatalogLine::of(card));
+        }
+    }
+
+    /// The lines of a note that is gone.
+    pub(super) fn remove(&mut self, path: &VaultPath, layout: &Layout) {
+        let tombstone = Tombstone::of(path);
+        self.chunks.push(&tombstone);
+        self.graph.push(&tombstone);
+        self.catalog.push(&tombstone);
+        if is_digest(path, layout) {
+            self.digest.push(&tombstone);
+        }
+    }
+
+    /// Compresses what has come together; gives the bytes that wait.
+    pub(super) fn settle(&mut self) -> std::io::Result<usize> {
+        let batches = [&mut self.chunks, &mut self.graph, &mut self.catalog, &mut self.digest];
+        let mut weight = 0;
+        for batch in batches {
+            batch.settle()?;
+            weight += batch.weight();
+        }
+        Ok(weight)
+    }
+}
+
+fn is_digest(path: &VaultPath, layout: &Layout) -> bool {
+    path.is_within(layout.digest.as_bytes())
+}
+
+/// Keeps, of each path, the lines behind its last tombstone.
+fn compact_store(store: &mut Store) -> Result<(), StoreError> {
+    let mut starts: HashMap<VaultPath, u64> = HashMap::new();
+    store.replay(|number, line| {
+        let any: AnyLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
+        if any.deleted {
+            starts.insert(any.path()?, number);
+        }
+        Ok(())
+    })?;
+    let at = store.at().map(str::to_owned);
+    let mut rewrite = store.rewrite()?;
+    let mut batch = Batch::default();
+    let mut failed = None;
+    store.replay(|number, line| {
+        let any: AnyLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
+        if any.deleted || starts.get(&any.path()?).is_some_and(|it| number < *it) {
+            return Ok(());
+        }
+        batch.push_line(line);
+        batch.settle().map_err(|err| err.to_string())?;
+        if batch.weight() > (4 << 20) && failed.is_none() {
+            failed = rewrite.append(std::mem::take(&mut batch)).err();
+        }
+        Ok(())
+    })?;
+    if let Some(err) = failed {
+        return Err(err);
+    }
+    rewrite.append(batch)?;
+    *store = rewrite.finish(at.as_deref())?;
+    Ok(())
+}

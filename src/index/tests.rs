@@ -1,0 +1,379 @@
+//! The index as a whole: whatever happens to it, it equals one built anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::base::clock;
+use crate::index::testing::{built, commit, facts, hits, open, path, put, rebuild, remove};
+use crate::index::{Ask, Index, IndexReader, Opened, Update, Why};
+use crate::vault::{CommitId, Layout};
+
+const QUERIES: [&str; 7] =
+    ["tide tables", "moon", "\"tide tables\"", "common", "shared heading", "n1", "日本"];
+
+fn texts(seed: u8) -> String {
+    match seed % 6 {
+        0 => "# Tide tables\n\nSee [[n1]] and [[n2#Moon|the moon]].\n".into(),
+        1 => "---\nname: Moon\ntags: [sky]\n---\ncommon words, up:: [[sub/n3]]\n".into(),
+        2 => "# Shared heading\n\n## Tide\n\ntables of the moon [n0](n0.md)\n".into(),
+        3 => format!("common {}\n\n# 日本\n\n{}\n", "x ".repeat(1500), "moon ".repeat(500)),
+        4 => String::new(),
+        _ => "- [[N2]] and [[n9]]\n\ntide pools, common tables\n".into(),
+    }
+}
+
+const PATHS: [&[u8]; 8] = [
+    b"n0.md",
+    b"n1.md",
+    b"n2.md",
+    b"sub/n3.md",
+    b"sub/n1.md",
+    b"memory/2026-01-01.md",
+    b"digest/wiki/n5.md",
+    b"bad\xff.md",
+];
+
+type Model = BTreeMap<usize, u8>;
+
+fn full(model: &Model) -> Vec<Update> {
+    model.iter().map(|(at, seed)| put(PATHS[*at], texts(*seed))).collect()
+}
+
+fn difference(from: &Model, to: &Model) -> BTreeMap<usize, Option<u8>> {
+    (0..PATHS.len())
+        .filter(|at| from.get(at) != to.get(at))
+        .map(|at| (at, to.get(&at).copied()))
+        .collect()
+}
+
+fn updates(changes: &BTreeMap<usize, Option<u8>>) -> Vec<Update> {
+    changes
+        .iter()
+        .map(|(at, seed)| match seed {
+            Some(seed) => put(PATHS[*at], texts(*seed)),
+            None => remove(PATHS[*at]),
+        })
+        .collect()
+}
+
+/// Opens after a stop or a crash, and catches up from each cursor it finds.
+fn reopened(dir: &std::path::Path, history: &[Model]) -> Index {
+    let (mut index, opened) = Index::open(dir, &Layout::default()).unwrap();
+    let head = commit(u8::try_from(history.len() - 1).unwrap());
+    let now = history.last().unwrap();
+    let Opened::Ready { cursors } = opened else {
+        rebuild(&mut index, full(now), head);
+        return index;
+    };
+    let mut changes = BTreeMap::new();
+    for cursor in cursors {
+        changes.extend(difference(&history[usize::from(cursor.as_bytes()[0])], now));
+    }
+    index.apply(updates(&changes), head).unwrap();
+    index
+}
+
+fn assert_equals_a_rebuild(index: &Index, model: &Model) {
+    let dir = tempfile::tempdir().unwrap();
+    let anew = open(dir.path(), full(model), commit(99));
+    assert_eq!(facts(&index.view()), facts(&anew.view()));
+    assert_eq!(index.view().counts(), anew.view().counts());
+    for query in QUERIES {
+        let own: BTreeSet<String> = hits(&index.view(), query).into_iter().map(|it| it.0).collect();
+        let other: BTreeSet<String> =
+            hits(&anew.view(), query).into_iter().map(|it| it.0).collect();
+        assert_eq!(own, other, "{query}");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Edit(Vec<(usize, Option<u8>)>),
+    Flush,
+    Rest,
+    Stop,
+    Crash,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let edit = prop::collection::vec((0..PATHS.len(), prop::option::weighted(0.75, 0..6u8)), 1..4);
+    let step = prop_oneof![
+        6 => edit.prop_map(Step::Edit),
+        2 => Just(Step::Flush),
+        1 => Just(Step::Rest),
+        1 => Just(Step::Stop),
+        2 => Just(Step::Crash),
+    ];
+    prop::collection::vec(step, 1..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    #[test]
+    fn whatever_happens_the_index_equals_a_rebuild(steps in steps()) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut history = vec![Model::from([(0, 0), (1, 1), (5, 3)])];
+        let mut index = open(dir.path(), full(&history[0]), commit(0));
+        for step in steps {
+            match step {
+                Step::Edit(edits) => {
+                    let mut model = history.last().unwrap().clone();
+                    for (at, seed) in edits {
+                        match seed {
+                            Some(seed) => model.insert(at, seed),
+                            None => model.remove(&at),
+                        };
+                    }
+                    let changes = difference(history.last().unwrap(), &model);
+                    history.push(model);
+                    let at = commit(u8::try_from(history.len() - 1).unwrap());
+                    index.stage(updates(&changes), at).unwrap();
+                    prop_assert_eq!(index.view().at(), Some(at));
+                }
+                Step::Flush => index.flush().unwrap(),
+                Step::Rest => index.rest().unwrap(),
+                Step::Stop => {
+                    index.rest().unwrap();
+                    drop(index);
+                    index = reopened(dir.path(), &history);
+                }
+                Step::Crash => {
+                    drop(index);
+                    index = reopened(dir.path(), &history);
+                    assert_equals_a_rebuild(&index, history.last().unwrap());
+                }
+            }
+        }
+        assert_equals_a_rebuild(&index, history.last().unwrap());
+        index.rest().unwrap();
+        drop(index);
+        let reader = IndexReader::open(dir.path(), &Layout::default()).unwrap().unwrap_or_else(|it| panic!("{it}"));
+        let at = commit(u8::try_from(history.len() - 1).unwrap());
+        prop_assert_eq!(reader.cursors(), &BTreeSet::from([at]));
+        let view = reader.view(Vec::new(), Some(at)).unwrap();
+        let (_own, anew) = built(history.last().unwrap().iter().map(|(at, seed)| (PATHS[*at], texts(*seed))));
+        prop_assert_eq!(facts(&view), facts(&anew.view()));
+    }
+}
+
+/// Not a test of its own: what the killed process does, see below.
+#[test]
+fn crashing_child() {
+    let Ok(dir) = std::env::var("REMD_TEST_CRASH_DIR") else { return };
+    let mut index = open(std::path::Path::new(&dir), full(&before()), commit(0));
+    index.stage(updates(&difference(&before(), &after())), commit(1)).unwrap();
+    index.flush().unwrap();
+}
+
+fn before() -> Model {
+    Model::from([(0, 0), (1, 1), (2, 2), (5, 3)])
+}
+
+fn after() -> Model {
+    Model::from([(0, 5), (2, 2), (3, 3), (5, 3), (6, 0)])
+}
+
+#[test]
+fn a_kill_at_any_point_loses_nothing() {
+    for (point, cursors) in [
+        ("indexer.before_stores", vec![0]),
+        // The first is the build's own commit.
+        ("indexer.before_commit:2", vec![0, 1]),
+        ("indexer.after_commit:2", vec![1]),
+        ("indexer.before_commit", vec![]),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "index::tests::crashing_child"])
+            .env("REMD_TEST_CRASH_DIR", dir.path())
+            .env("REMD_FAULT", point)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(!status.success(), "{point}");
+        let (index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+        drop(index);
+        let expected: BTreeSet<CommitId> = cursors.into_iter().map(commit).collect();
+        match opened {
+            Opened::Ready { cursors } => assert_eq!(cursors, expected, "{point}"),
+            Opened::Rebuild(why) => {
+                assert_eq!((why, expected.len()), (Why::Unfinished, 0), "{point}");
+            }
+        }
+        let index = reopened(dir.path(), &[before(), after()]);
+        assert_equals_a_rebuild(&index, &after());
+        assert_eq!(index.view().at(), Some(commit(1)));
+    }
+}
+
+#[test]
+fn what_is_missing_damaged_or_of_another_version_is_built_again() {
+    let notes = || vec![put("a.md", "tide tables"), put("b.md", "[[a]]")];
+    let stores = [
+        "file_store/file_chunks_default_v1.jsonl.zst",
+        "file_graph/default.jsonl.zst",
+        "file_catalog/default.jsonl.zst",
+        "file_catalog/digest.jsonl.zst",
+        "keyword_index/meta.json",
+    ];
+    for store in stores {
+        for damage in ["gone", "cut", "flipped"] {
+            let dir = tempfile::tempdir().unwrap();
+            drop(open(dir.path(), notes(), commit(1)));
+            let file = dir.path().join(store);
+            let mut bytes = std::fs::read(&file).unwrap();
+            match damage {
+                "gone" => std::fs::remove_file(&file).unwrap(),
+                "cut" => std::fs::write(&file, &bytes[..bytes.len() / 3]).unwrap(),
+                _ => {
+                    let middle = bytes.len() / 2;
+                    bytes[middle] ^= 0xff;
+                    std::fs::write(&file, &bytes).unwrap();
+                }
+            }
+            let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+            let Opened::Rebuild(why) = opened else { panic!("{store} {damage}") };
+            assert_eq!(why == Why::Missing, damage == "gone", "{store} {damage}: {why}");
+            assert!(
+                IndexReader::open(dir.path(), &Layout::default()).unwrap().is_err()
+                    || damage == "flipped"
+            );
+            rebuild(&mut index, notes(), commit(2));
+            assert_eq!(hits(&index.view(), "tide").len(), 1);
+            assert_eq!(index.view().inlinks(&path("a.md")).len(), 1);
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    assert_eq!(opened, Opened::Rebuild(Why::Missing));
+}
+
+#[test]
+fn damage_in_a_segment_is_noticed() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path(), vec![put("a.md", "tide tables")], commit(1)));
+    let segment = std::fs::read_dir(dir.path().join("keyword_index"))
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .find(|it| it.extension().is_some_and(|it| it == "idx"))
+        .unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[2] ^= 0xff;
+    std::fs::write(&segment, &bytes).unwrap();
+    let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{opened:?}");
+}
+
+#[test]
+fn a_build_shows_its_parts_and_an_old_index_serves_to_the_end_of_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut index, _) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let deadline = clock::now() + Duration::from_secs(60);
+    let mut rebuild = index.begin_rebuild(0).unwrap();
+    let mut number = 0;
+    loop {
+        assert!(clock::now() < deadline, "a part is shown after a while");
+        let Update::Put { path, blob, role, doc } = put(format!("{number}.md"), "tide") else {
+            unreachable!()
+        };
+        number += 1;
+        if rebuild.add(&path, blob, role, &doc).unwrap() {
+            break;
+        }
+    }
+    let view = rebuild.view();
+    assert_eq!(view.building().map(|it| it.done), Some(number));
+    assert_eq!((view.at(), hits(&view, "tide").len()), (None, number.min(200)));
+    // A build that stops here has to be made again.
+    drop(rebuild);
+    drop(index);
+    let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    assert_eq!(opened, Opened::Rebuild(Why::Unfinished));
+    super::testing::rebuild(&mut index, vec![put("old.md", "tide")], commit(1));
+    let mut rebuild = index.begin_rebuild(1).unwrap();
+    let Update::Put { path, blob, role, doc } = put("new.md", "tide") else { unreachable!() };
+    rebuild.add(&path, blob, role, &doc).unwrap();
+    let paths = |view: &crate::index::IndexView| -> Vec<String> {
+        hits(view, "tide").into_iter().map(|it| it.0).collect()
+    };
+    assert_eq!(paths(&rebuild.view()), ["old.md"]);
+    let view = rebuild.finish(commit(2)).unwrap();
+    assert_eq!((paths(&view), view.at()), (vec!["new.md".to_owned()], Some(commit(2))));
+}
+
+#[test]
+fn the_overlay_ranks_like_a_commit() {
+    let words = ["tide", "moon", "table", "harbour", "pilot", "chart", "depth", "light"];
+    let text = |seed: usize| -> String {
+        (0..60 + seed % 40)
+            .map(|at| format!("{} ", words[(seed * 7 + at * at) % words.len()]))
+            .collect()
+    };
+    let notes: Vec<(String, String)> = (0..300).map(|it| (format!("{it}.md"), text(it))).collect();
+    let (_dir, mut index) = built(notes);
+    let changed: Vec<Update> = (0..60)
+        .map(|it| put(format!("{}.md", it * 5), text(it * 11 + 3)))
+        .chain((0..20).map(|it| put(format!("new-{it}.md"), text(it * 13 + 5))))
+        .collect();
+    index.stage(changed, commit(2)).unwrap();
+    let overlay = index.view();
+    index.flush().unwrap();
+    let committed = index.view();
+    let deadline = clock::now() + Duration::from_secs(60);
+    for query in ["tide pilot", "harbour light depth", "chart moon", "table"] {
+        let ask = Ask::new(query);
+        let ranked = |view: &crate::index::IndexView| -> Vec<(String, f32)> {
+            let found = view.find(&ask, &|_| true, 20, deadline).unwrap();
+            found.candidates.iter().map(|it| (it.card.path.to_string(), it.score())).collect()
+        };
+        let (before, after) = (ranked(&overlay), ranked(&committed));
+        for (before, after) in before.iter().zip(&after) {
+            assert!((before.1 - after.1).abs() < 0.02 * after.1, "{query}: {before:?} {after:?}");
+        }
+        let top = |ranked: &[(String, f32)]| -> BTreeSet<String> {
+            ranked.iter().take(10).map(|it| it.0.clone()).collect()
+        };
+        assert!(top(&before).intersection(&top(&after)).count() >= 9, "{query}");
+    }
+}
+
+#[test]
+fn dead_lines_are_dropped_and_the_rest_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let long =
+        |it: usize| format!("# One\n\n{}\n\n# Two\n\nnote {it} [[b]]\n", "word ".repeat(800));
+    let mut index = open(dir.path(), vec![put("b.md", "tide"), put("digest/c.md", "x")], commit(0));
+    let chunks = dir.path().join("file_store/file_chunks_default_v1.jsonl.zst");
+    for round in 0..20_usize {
+        let updates = (0..40).map(|it| put(format!("{it}.md"), long(round * 40 + it))).collect();
+        index.apply(updates, commit(u8::try_from(round + 1).unwrap())).unwrap();
+    }
+    let before = std::fs::metadata(&chunks).unwrap().len();
+    index.rest().unwrap();
+    assert!(std::fs::metadata(&chunks).unwrap().len() * 4 < before);
+    let said = facts(&index.view());
+    drop(index);
+    let (index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    assert_eq!(opened, Opened::Ready { cursors: BTreeSet::from([commit(20)]) });
+    assert_eq!(facts(&index.view()), said);
+    assert_eq!(index.view().inlinks(&path("b.md")).len(), 40);
+}
+
+#[test]
+fn a_reader_beside_a_writer_sees_the_last_commit_and_lays_the_rest_over_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let layout = Layout::default();
+    let mut index = open(dir.path(), vec![put("a.md", "tide"), put("b.md", "tide")], commit(1));
+    index.stage(vec![put("c.md", "tide")], commit(2)).unwrap();
+    let reader =
+        IndexReader::open(dir.path(), &layout).unwrap().unwrap_or_else(|it| panic!("{it}"));
+    assert_eq!(reader.cursors(), &BTreeSet::from([commit(1)]));
+    let view = reader.view(vec![put("c.md", "tide"), remove("a.md")], Some(commit(2))).unwrap();
+    let paths: Vec<String> = hits(&view, "tide").into_iter().map(|it| it.0).collect();
+    assert_eq!(paths, ["b.md", "c.md"]);
+    let view = IndexReader::empty(&layout).view(vec![put("x.md", "moon")], None).unwrap();
+    assert_eq!(hits(&view, "moon").len(), 1);
+    assert!(IndexReader::empty(&layout).view(Vec::new(), None).unwrap().notes().is_empty());
+}

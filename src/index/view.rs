@@ -1,0 +1,241 @@
+//! What the index knows at one moment.
+//!
+//! Takes nothing after it is made: a view is a snapshot that any number of threads ask, while the
+//! index goes on.
+//!
+//! **Invariant:** two questions to one view are answered from the same state: the disk index, the
+//! overlay before it and the cards belong together.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use crate::base::clock;
+use crate::base::fs;
+use crate::index::IndexError;
+use crate::index::ask::Ask;
+use crate::index::card::Card;
+use crate::index::keyword::{self, Candidate, Found, Ground, Share, Weights};
+use crate::index::schema::Fields;
+use crate::index::shelf::{Passage, Shelf};
+use crate::index::state::{State, Tie};
+use crate::vault::{CommitId, Layout, VaultPath};
+
+/// A snapshot of the index.
+pub struct IndexView {
+    state: State,
+    /// The disk index first, then the overlay.
+    shelves: Vec<Arc<Shelf>>,
+    fields: Arc<Fields>,
+    at: Option<CommitId>,
+    building: Option<Building>,
+    dir: Option<PathBuf>,
+    memo: Memo,
+}
+
+/// How far a first build or rebuild is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Building {
+    pub done: usize,
+    pub total: usize,
+}
+
+/// How much the index holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub notes: usize,
+    pub chunks: usize,
+    pub links: usize,
+    /// Links that could mean more than one note.
+    pub ambiguous_links: usize,
+}
+
+/// Answers that are worked out once a view.
+#[derive(Default)]
+pub(super) struct Memo {
+    listing: OnceLock<Vec<Arc<Card>>>,
+    ambiguous: OnceLock<usize>,
+    troubled: OnceLock<Vec<Arc<Card>>>,
+    inlinks: Mutex<HashMap<VaultPath, Arc<Vec<Tie>>>>,
+}
+
+/// The inlinks of so many notes are kept.
+const MOST_INLINKS: usize = 256;
+
+impl IndexView {
+    pub(super) fn assemble(
+        state: State,
+        shelves: Vec<Arc<Shelf>>,
+        fields: Arc<Fields>,
+        at: Option<CommitId>,
+        building: Option<Building>,
+        dir: Option<&Path>,
+    ) -> Arc<Self> {
+        let (dir, memo) = (dir.map(Path::to_owned), Memo::default());
+        Arc::new(Self { state, shelves, fields, at, building, dir, memo })
+    }
+
+    /// The commit that answers are true for; `None` before the first build has ended.
+    pub fn at(&self) -> Option<CommitId> {
+        self.at
+    }
+
+    /// Whether a build still runs, so that answers are a part of the truth.
+    pub fn building(&self) -> Option<Building> {
+        self.building
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.state.layout
+    }
+
+    pub fn counts(&self) -> Counts {
+        Counts {
+            notes: self.state.notes(),
+            chunks: self.state.chunks(),
+            links: self.state.links(),
+            ambiguous_links: *self.memo.ambiguous.get_or_init(|| self.state.ambiguous()),
+        }
+    }
+
+    /// What is known of a note; `None` where it is not indexed.
+    pub fn note(&self, path: &VaultPath) -> Option<&Arc<Card>> {
+        self.state.card(path)
+    }
+
+    /// All indexed notes, by path.
+    pub fn notes(&self) -> &[Arc<Card>] {
+        self.memo.listing.get_or_init(|| {
+            let mut cards: Vec<Arc<Card>> = self.state.cards().cloned().collect();
+            cards.sort_by(|a, b| a.path.cmp(&b.path));
+            cards
+        })
+    }
+
+    /// The notes of which something could not be read as it stands, by path.
+    pub fn troubled(&self) -> &[Arc<Card>] {
+        self.memo.troubled.get_or_init(|| {
+            let mut cards: Vec<Arc<Card>> =
+                self.state.cards().filter(|it| !it.problems.is_empty()).cloned().collect();
+            cards.sort_by(|a, b| a.path.cmp(&b.path));
+            cards
+        })
+    }
+
+    /// The indexed notes that `path` links to, in the order of its links.
+    pub fn outlinks(&self, path: &VaultPath) -> Vec<Tie> {
+        self.state.outlinks(path)
+    }
+
+    /// The indexed notes that link to `path`, by their paths.
+    pub fn inlinks(&self, path: &VaultPath) -> Arc<Vec<Tie>> {
+        let lock = || self.memo.inlinks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(path) {
+            return Arc::clone(known);
+        }
+        let ties = Arc::new(self.state.inlinks(path));
+        let mut memo = lock();
+        if memo.len() >= MOST_INLINKS {
+            memo.clear();
+        }
+        memo.insert(path.clone(), Arc::clone(&ties));
+        ties
+    }
+
+    /// What the index takes on the disk.
+    pub fn bytes_on_disk(&self) -> u64 {
+        self.dir.as_ref().map_or(0, |dir| folder_bytes(dir))
+    }
+
+    /// The notes that answer best by their words, at most `pool`, among those that `keep` takes.
+    pub fn find(
+        &self,
+        ask: &Ask,
+        keep: &dyn Fn(&Card) -> bool,
+        pool: usize,
+        deadline: Instant,
+    ) -> Result<Found, IndexError> {
+        Ok(keyword::find(&self.ground(), ask, keep, pool, deadline)?)
+    }
+
+    /// What a candidate's score is the sum of.
+    pub fn shares(&self, ask: &Ask, candidate: &Candidate) -> Result<Vec<Share>, IndexError> {
+        Ok(keyword::shares(&self.ground(), ask, candidate)?)
+    }
+
+    /// The text of a candidate's chunk; empty for a note without one.
+    pub fn passage(&self, candidate: &Candidate) -> Result<Passage, IndexError> {
+        if candidate.card.chunks.is_empty() {
+            return Ok(Passage::default());
+        }
+        let block = candidate.block;
+        let doc = block.doc + 1 + u32::try_from(candidate.chunk).unwrap_or(0);
+        Ok(self.shelves[block.shelf].passage(block.segment, doc, &self.fields)?)
+    }
+
+    /// Reads the stored text of every chunk that `keep` takes until `each` says stop or the
+    /// deadline comes; `false` for the latter.
+    pub fn read_all(
+        &self,
+        keep: &dyn Fn(&Card) -> bool,
+        deadline: Instant,
+        each: &mut dyn FnMut(Candidate, &str),
+    ) -> Result<bool, IndexError> {
+        for (shelf_at, shelf) in self.shelves.iter().enumerate() {
+            for (segment, reader) in shelf.readers().iter().enumerate() {
+                for doc in reader.doc_ids_alive() {
+                    if clock::now() >= deadline {
+                        return Ok(false);
+                    }
+                    let place = shelf.place_of(segment, doc);
+                    let card = match self.state.card_of(shelf.note_of(segment, doc)) {
+                        Some(card) if place > 0 && keep(card) => card,
+                        _ => continue,
+                    };
+                    let passage = shelf.passage(segment, doc, &self.fields)?;
+                    let block = keyword::Block { shelf: shelf_at, segment, doc: doc - place };
+                    let chunk = place as usize - 1;
+                    let candidate = Candidate {
+                        card: Arc::clone(card),
+                        chunk,
+                        note: 0.0,
+                        passage: 0.0,
+                        named: false,
+                        block,
+                    };
+                    each(candidate, &passage.text);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn ground(&self) -> Ground<'_> {
+        let (shelves, fields, state) = (&self.shelves, &self.fields, &self.state);
+        Ground { shelves, fields, weights: Weights::default(), state }
+    }
+}
+
+impl std::fmt::Debug for IndexView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IndexView")
+            .field("at", &self.at)
+            .field("notes", &self.state.notes())
+            .field("shelves", &self.shelves.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The size of the files in a folder and below; what vanishes meanwhile counts nothing.
+fn folder_bytes(dir: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries
+        .iter()
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => folder_bytes(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
