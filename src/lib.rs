@@ -11,3 +11,5 @@ pub mod config;
 pub mod history;
 pub mod index;
 pub mod watch;
+
+pub mod search;

@@ -1,0 +1,85 @@
+//! The answer to a question.
+//!
+//! Pure data. **Invariant:** hits are sorted by the score shown, ties by path and line.
+
+use crate::vault::{ChunkId, CommitId, VaultPath};
+
+/// Ranked hits and what they are true for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Results {
+    pub hits: Vec<Hit>,
+    /// The commit that the answer is true for; `None` before the first one is indexed.
+    pub at: Option<CommitId>,
+    /// Commits that the index has not reached.
+    pub commits_behind: usize,
+    /// Edits on disk that are not committed yet.
+    pub edits_uncommitted: usize,
+    pub keyword: BranchState,
+    pub vector: BranchState,
+    /// Why the answer is only a part of the truth: an index being built (how far), a deadline.
+    pub partial: Option<String>,
+    /// How scores were made, for `--explain`.
+    pub ranking: String,
+}
+
+/// Whether a branch of the search took part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BranchState {
+    /// It took part and returned so many candidates.
+    Used(usize),
+    /// It did not, and why.
+    Off(&'static str),
+}
+
+/// One note by its best chunk.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Hit {
+    pub id: ChunkId,
+    pub path: VaultPath,
+    pub start_line: u32,
+    pub end_line: u32,
+    /// The fused score, or the one branch's own.
+    pub score: f32,
+    /// The cosine, where the vector branch returned the chunk.
+    pub vector: Option<f32>,
+    /// The BM25 score, where the keyword branch returned the chunk.
+    pub keyword: Option<f32>,
+    pub name: String,
+    pub description: Option<String>,
+    /// Headings above the chunk, outermost first.
+    pub headings: Vec<String>,
+    /// The chunk's lines as they stand in the file.
+    pub text: String,
+    /// Whether the text is on disk but not committed yet.
+    pub uncommitted: bool,
+    /// At most 10, indexed notes only, first-seen order.
+    pub outlinks: Vec<Neighbour>,
+    /// How many there are in all.
+    pub outlinks_total: usize,
+    /// At most 10, indexed notes only, by source path.
+    pub inlinks: Vec<Neighbour>,
+    pub inlinks_total: usize,
+    /// How the score came about, a line each; empty unless asked for.
+    pub trace: Vec<String>,
+}
+
+/// A note that a hit links to or is linked from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Neighbour {
+    pub path: VaultPath,
+    pub name: String,
+    pub description: Option<String>,
+    /// Distinct anchors of the links, without `#`.
+    pub anchors: Vec<String>,
+    /// The relation of a typed link.
+    pub relation: Option<String>,
+}
+
+/// A digest node that answers a query.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    pub path: VaultPath,
+    pub name: String,
+    pub description: Option<String>,
+    pub score: f32,
+}
