@@ -13,3 +13,5 @@ pub mod index;
 pub mod watch;
 
 pub mod search;
+
+pub mod render;

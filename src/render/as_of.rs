@@ -1,0 +1,75 @@
+//! What a page is true for, in words.
+//!
+//! Pure. **Invariant:** no wall time: the same index gives the same line.
+
+use serde::Serialize;
+
+use crate::render::counted;
+use crate::search::Results;
+use crate::vault::CommitId;
+
+/// The commit an answer is true for, and what it does not know yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct AsOf {
+    /// `None` before the first commit is indexed.
+    pub at: Option<CommitId>,
+    /// Commits that the index has not reached.
+    pub commits_behind: usize,
+    /// Edits on disk that are not committed yet.
+    pub edits_uncommitted: usize,
+}
+
+impl From<&Results> for AsOf {
+    fn from(results: &Results) -> Self {
+        Self {
+            at: results.at,
+            commits_behind: results.commits_behind,
+            edits_uncommitted: results.edits_uncommitted,
+        }
+    }
+}
+
+impl AsOf {
+    /// ` as of 4f2c9e1, current`, to stand behind a count.
+    pub fn text(&self) -> String {
+        let mut text = match self.at {
+            Some(commit) => format!(" as of {}", commit.short()),
+            None => ", nothing indexed yet".to_owned(),
+        };
+        if self.commits_behind > 0 {
+            text.push_str(&format!(
+                ", {} behind",
+                counted(self.commits_behind, "commit", "commits")
+            ));
+        }
+        if self.edits_uncommitted > 0 {
+            text.push_str(&format!(
+                ", {} uncommitted",
+                counted(self.edits_uncommitted, "edit", "edits")
+            ));
+        }
+        if self.at.is_some() && self.commits_behind == 0 && self.edits_uncommitted == 0 {
+            text.push_str(", current");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_current_or_what_is_missing() {
+        let at = CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc");
+        let check = |at, commits_behind, edits_uncommitted, text: &str| {
+            assert_eq!(AsOf { at, commits_behind, edits_uncommitted }.text(), text);
+        };
+        check(at, 0, 0, " as of 4f2c9e1, current");
+        check(at, 1, 0, " as of 4f2c9e1, 1 commit behind");
+        check(at, 0, 2, " as of 4f2c9e1, 2 edits uncommitted");
+        check(at, 3, 1, " as of 4f2c9e1, 3 commits behind, 1 edit uncommitted");
+        check(None, 0, 0, ", nothing indexed yet");
+        check(None, 2, 0, ", nothing indexed yet, 2 commits behind");
+    }
+}

@@ -1,0 +1,163 @@
+//! Digest nodes that answer a question: path, name, description.
+//!
+//! Pure. **Invariant:** a name from the vault stands on one line.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::render::results::JsonQuery;
+use crate::render::{
+    AsOf, JsonPath, SCHEMA_VERSION, counted, file_url, json_page, markdown_escaped, quoted,
+};
+use crate::search::Query;
+use crate::vault::VaultPath;
+use crate::vault::path::escape;
+
+/// Nodes, best first, and what they are true for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Nodes {
+    pub hits: Vec<Node>,
+    /// How many chunks were looked at.
+    pub candidates: usize,
+    pub as_of: AsOf,
+    /// Why the answer is only a part of the truth.
+    pub partial: Option<String>,
+}
+
+/// One note of the digest.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    pub path: VaultPath,
+    pub name: String,
+    pub description: Option<String>,
+    pub score: f32,
+}
+
+/// The documented text form.
+pub fn text(query: &Query, nodes: &Nodes) -> Vec<u8> {
+    let mut out = format!(
+        "=== node_search query={} hits={}/{} ===\n",
+        quoted(&query.text),
+        nodes.hits.len(),
+        nodes.candidates
+    );
+    for hit in &nodes.hits {
+        out.push_str(&format!("[{:.4}] {}\n", hit.score, hit.path));
+        out.push_str(&format!("  name: {}\n", escape(hit.name.as_bytes())));
+        if let Some(description) = &hit.description {
+            out.push_str(&format!("  description: {}\n", escape(description.as_bytes())));
+        }
+    }
+    if nodes.hits.is_empty() {
+        out.push_str("(no digest hits)\n");
+    }
+    out.push_str(&last_line(nodes));
+    out.into_bytes()
+}
+
+/// The same as JSON.
+pub fn json(query: &Query, nodes: &Nodes) -> Vec<u8> {
+    json_page(&JsonNodes {
+        schema_version: SCHEMA_VERSION,
+        query: query.into(),
+        as_of: nodes.as_of,
+        partial: nodes.partial.as_deref(),
+        candidates: nodes.candidates,
+        results: nodes
+            .hits
+            .iter()
+            .map(|hit| JsonNode {
+                path: (&hit.path).into(),
+                name: &hit.name,
+                description: hit.description.as_deref(),
+                score: hit.score,
+            })
+            .collect(),
+    })
+}
+
+/// The same as Markdown, with links that open the notes below `root`.
+pub fn markdown(query: &Query, nodes: &Nodes, root: &Path) -> Vec<u8> {
+    let mut out = format!("# {}\n\n", markdown_escaped(&query.text));
+    for hit in &nodes.hits {
+        out.push_str(&format!(
+            "- [{}]({}){}\n",
+            markdown_escaped(&hit.name),
+            file_url(root, &hit.path),
+            hit.description
+                .as_ref()
+                .map_or_else(String::new, |it| format!(": {}", markdown_escaped(it)))
+        ));
+    }
+    out.push_str(&format!("\n{}", last_line(nodes)));
+    out.into_bytes()
+}
+
+fn last_line(nodes: &Nodes) -> String {
+    let partial = nodes
+        .partial
+        .as_ref()
+        .map_or_else(String::new, |why| format!(", partial: {}", escape(why.as_bytes())));
+    let count = counted(nodes.hits.len(), "node", "nodes");
+    format!("-- {count}{}{partial}\n", nodes.as_of.text())
+}
+
+#[derive(Serialize)]
+struct JsonNodes<'a> {
+    schema_version: u32,
+    query: JsonQuery<'a>,
+    #[serde(flatten)]
+    as_of: AsOf,
+    partial: Option<&'a str>,
+    candidates: usize,
+    results: Vec<JsonNode<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonNode<'a> {
+    #[serde(flatten)]
+    path: JsonPath<'a>,
+    name: &'a str,
+    description: Option<&'a str>,
+    score: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::CommitId;
+
+    #[test]
+    fn nodes_stand_by_name_and_a_newline_forges_none() {
+        let as_of = AsOf {
+            at: CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc"),
+            ..AsOf::default()
+        };
+        let nodes = Nodes {
+            hits: vec![Node {
+                path: VaultPath::new("digest/wiki/a\nb.md").unwrap(),
+                name: "A\n[0.9999] forged.md".to_owned(),
+                description: Some("why".to_owned()),
+                score: 0.00492,
+            }],
+            candidates: 7,
+            as_of,
+            partial: None,
+        };
+        let page = text(&Query::new("it's \"x\""), &nodes);
+        assert_eq!(
+            String::from_utf8(page).unwrap(),
+            "=== node_search query=\"it's \\\"x\\\"\" hits=1/7 ===\n\
+             [0.0049] digest/wiki/a\\nb.md\n  name: A\\n[0.9999] forged.md\n  description: why\n\
+             -- 1 node as of 4f2c9e1, current\n"
+        );
+        let none = Nodes { hits: Vec::new(), candidates: 0, as_of, partial: None };
+        let page = String::from_utf8(text(&Query::new("q"), &none)).unwrap();
+        assert!(page.contains("(no digest hits)\n-- 0 nodes as of 4f2c9e1, current\n"), "{page}");
+        let json: serde_json::Value =
+            serde_json::from_slice(&json(&Query::new("q"), &nodes)).unwrap();
+        assert_eq!(json["results"][0]["path"], "digest/wiki/a\nb.md");
+        assert_eq!(json["schema_version"], 1);
+    }
+}

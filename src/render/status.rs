@@ -1,0 +1,332 @@
+//! How the agent is, and its three faces: text, JSON, Markdown.
+//!
+//! Pure. Ages are counted from a `now` that comes in, so that the same state gives the same page.
+//!
+//! **Invariant:** the first line is the verdict, and every problem carries its remedy.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::age_text;
+use crate::render::{counted, json_page, markdown_escaped};
+use crate::vault::path::escape;
+
+/// Everything `remd status` knows. Times are Unix seconds, sizes bytes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Status {
+    pub schema_version: u32,
+    /// `ok`, `working`, `degraded`, `held`, `stopped`.
+    pub verdict: String,
+    /// One sentence for people.
+    pub summary: String,
+    pub vault: String,
+    pub agent: Agent,
+    pub head: Option<Head>,
+    pub pending: Pending,
+    pub index: Index,
+    pub mount: Mount,
+    pub watch: Watch,
+    pub secrets: String,
+    pub problems: Vec<Problem>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Agent {
+    pub running: bool,
+    pub pid: Option<u32>,
+    pub since: Option<i64>,
+    pub version: String,
+    pub paused: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Head {
+    pub commit: String,
+    pub branch: Option<String>,
+    pub subject: String,
+    pub time: i64,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Pending {
+    /// Paths seen changed and not committed yet.
+    pub edits: usize,
+    /// Why they wait, where it is more than the quiet window.
+    pub waiting_for: Option<String>,
+    /// Paths whose deletion is held back.
+    pub held_deletions: usize,
+    /// The first of them, for people.
+    pub held_examples: Vec<String>,
+    /// Paths kept out of the branch and why (too large, staged by a person, unreadable).
+    pub kept_out: Vec<KeptOut>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct KeptOut {
+    pub path: String,
+    pub why: String,
+}
+
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Index {
+    pub commit: Option<String>,
+    pub commits_behind: usize,
+    /// Seconds since the index last reached HEAD; `None` while it is there.
+    pub behind_for: Option<f64>,
+    pub notes: usize,
+    pub chunks: usize,
+    pub links: usize,
+    /// 0..=1 while a first build or rebuild runs.
+    pub progress: Option<f64>,
+    pub bytes: u64,
+    pub ambiguous_links: usize,
+    /// How many notes are not read as they stand, and the first of them with the reasons.
+    pub troubled_notes: usize,
+    pub troubled: Vec<Troubled>,
+}
+
+/// A note that is not read as it stands: frontmatter that does not parse, text that is too long
+/// or in no known encoding.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Troubled {
+    pub path: String,
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Mount {
+    /// `mounted`, `off`, `failed`.
+    pub state: String,
+    pub path: Option<String>,
+    pub why: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Watch {
+    /// `inotify`, `polling`, `off`.
+    pub mode: String,
+    pub watches: usize,
+    pub watch_limit: Option<usize>,
+}
+
+/// Something that needs a person, or that a person should know.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Problem {
+    /// Stable and short: `index-lock`, `held-deletions`, `watch-limit`, `unreadable`.
+    pub id: String,
+    /// `error`, `warning`, `note`.
+    pub level: String,
+    pub what: String,
+    pub remedy: String,
+    pub since: i64,
+    /// How often it was met.
+    pub count: u64,
+}
+
+/// One screen for people: the verdict, a line a subject, then each problem with its remedy.
+pub fn text(status: &Status, now: i64) -> Vec<u8> {
+    let mut out = format!("{}\n", verdict(status));
+    for (subject, line) in lines(status, now) {
+        out.push_str(&format!("  {subject:<8} {}\n", one_line(&line)));
+    }
+    if !status.problems.is_empty() {
+        out.push_str(&format!("\nproblems ({}):\n", status.problems.len()));
+    }
+    for problem in &status.problems {
+        out.push_str(&format!("  {}\n", one_line(&problem_line(problem, now))));
+        if !problem.remedy.is_empty() {
+            out.push_str(&format!("    hint: {}\n", one_line(&problem.remedy)));
+        }
+    }
+    out.into_bytes()
+}
+
+/// The whole state for programs.
+pub fn json(status: &Status) -> Vec<u8> {
+    json_page(status)
+}
+
+/// The same screen as Markdown.
+pub fn markdown(status: &Status, now: i64) -> Vec<u8> {
+    let mut out = format!("# {}\n\n| | |\n|---|---|\n", markdown_escaped(&verdict(status)));
+    for (subject, line) in lines(status, now) {
+        out.push_str(&format!("| {subject} | {} |\n", markdown_escaped(&line)));
+    }
+    if !status.problems.is_empty() {
+        out.push_str("\n## Problems\n\n");
+    }
+    for problem in &status.problems {
+        out.push_str(&format!("- {}\n", markdown_escaped(&problem_line(problem, now))));
+        if !problem.remedy.is_empty() {
+            out.push_str(&format!("  - hint: {}\n", markdown_escaped(&problem.remedy)));
+        }
+    }
+    out.into_bytes()
+}
+
+/// The verdict and its sentence.
+pub fn verdict(status: &Status) -> String {
+    match status.summary.as_str() {
+        "" => status.verdict.clone(),
+        summary => format!("{}: {}", status.verdict, one_line(summary)),
+    }
+}
+
+/// The subjects and what there is to say of each.
+fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("vault", status.vault.clone()),
+        ("agent", agent_line(&status.agent, now)),
+        ("head", head_line(status.head.as_ref(), now)),
+        ("pending", pending_line(&status.pending)),
+    ];
+    if !status.pending.held_examples.is_empty() {
+        let more = status.pending.held_deletions.saturating_sub(status.pending.held_examples.len());
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        lines.push(("held", format!("{}{more}", status.pending.held_examples.join(", "))));
+    }
+    for kept_out in &status.pending.kept_out {
+        lines.push(("kept out", format!("{}: {}", kept_out.path, kept_out.why)));
+    }
+    lines.push(("index", index_line(&status.index)));
+    lines.push(("mount", mount_line(&status.mount)));
+    lines.push(("watch", watch_line(&status.watch)));
+    if !status.secrets.is_empty() {
+        lines.push(("secrets", status.secrets.clone()));
+    }
+    lines
+}
+
+fn agent_line(agent: &Agent, now: i64) -> String {
+    let mut line = match (agent.running, agent.paused) {
+        (true, true) => "paused".to_owned(),
+        (true, false) => "running".to_owned(),
+        (false, _) => "not running".to_owned(),
+    };
+    if let Some(since) = agent.since.filter(|_| agent.running) {
+        line.push_str(&format!(" for {}", age(since, now)));
+    }
+    if let Some(pid) = agent.pid {
+        line.push_str(&format!(", process {pid}"));
+    }
+    if !agent.version.is_empty() {
+        line.push_str(&format!(", version {}", agent.version));
+    }
+    line
+}
+
+fn head_line(head: Option<&Head>, now: i64) -> String {
+    let Some(head) = head else { return "no commit yet".to_owned() };
+    let branch = head.branch.as_deref().unwrap_or("(no branch)");
+    format!("{} on {branch}, {} ago, {}", short(&head.commit), age(head.time, now), head.subject)
+}
+
+fn pending_line(pending: &Pending) -> String {
+    let mut parts = Vec::new();
+    if pending.edits > 0 {
+        let mut edits = format!("{} not committed yet", counted(pending.edits, "edit", "edits"));
+        if let Some(why) = &pending.waiting_for {
+            edits.push_str(&format!(", waiting for {why}"));
+        }
+        parts.push(edits);
+    }
+    if pending.held_deletions > 0 {
+        parts.push(format!(
+            "{} held back",
+            counted(pending.held_deletions, "deletion", "deletions")
+        ));
+    }
+    if !pending.kept_out.is_empty() {
+        parts.push(format!("{} kept out", counted(pending.kept_out.len(), "path", "paths")));
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
+}
+
+fn index_line(index: &Index) -> String {
+    let mut line = match (&index.commit, index.progress) {
+        (_, Some(progress)) => format!("being built, {:.0} %", progress.clamp(0.0, 1.0) * 100.0),
+        (None, None) => "empty".to_owned(),
+        (Some(commit), None) => format!("at {}", short(commit)),
+    };
+    if index.commits_behind > 0 {
+        line.push_str(&format!(", {} behind", counted(index.commits_behind, "commit", "commits")));
+        if let Some(seconds) = index.behind_for {
+            let age = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            line.push_str(&format!(" for {}", age_text(age)));
+        }
+    } else if index.commit.is_some() && index.progress.is_none() {
+        line.push_str(", current");
+    }
+    line.push_str(&format!(
+        "; {}, {}, {}, {}",
+        counted(index.notes, "note", "notes"),
+        counted(index.chunks, "chunk", "chunks"),
+        counted(index.links, "link", "links"),
+        bytes_text(index.bytes)
+    ));
+    if index.ambiguous_links > 0 {
+        line.push_str(&format!(
+            "; {} that could mean several notes",
+            counted(index.ambiguous_links, "link", "links")
+        ));
+    }
+    line
+}
+
+fn mount_line(mount: &Mount) -> String {
+    let mut line = mount.state.clone();
+    if let Some(path) = &mount.path {
+        line.push_str(&format!(" at {path}"));
+    }
+    if let Some(why) = &mount.why {
+        line.push_str(&format!(": {why}"));
+    }
+    line
+}
+
+fn watch_line(watch: &Watch) -> String {
+    match (watch.watches, watch.watch_limit) {
+        (0, None) => watch.mode.clone(),
+        (watches, None) => format!("{}, {}", watch.mode, counted(watches, "watch", "watches")),
+        (watches, Some(limit)) => format!("{}, {watches} of {limit} watches", watch.mode),
+    }
+}
+
+fn problem_line(problem: &Problem, now: i64) -> String {
+    let mut line = format!("{} {}: {}", problem.level, problem.id, problem.what);
+    if problem.since > 0 {
+        line.push_str(&format!(" (for {}", age(problem.since, now)));
+        if problem.count > 1 {
+            line.push_str(&format!(", {} times", problem.count));
+        }
+        line.push(')');
+    }
+    line
+}
+
+fn age(then: i64, now: i64) -> String {
+    age_text(Duration::from_secs(u64::try_from(now.saturating_sub(then)).unwrap_or(0)))
+}
+
+/// A commit id as Git abbreviates it.
+fn short(commit: &str) -> &str {
+    commit.get(..7).unwrap_or(commit)
+}
+
+fn bytes_text(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+fn one_line(text: &str) -> Cow<'_, str> {
+    escape(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! The faces of a status, by hand.
+
+use super::*;
+
+fn well() -> Status {
+    Status {
+        schema_version: 1,
+        verdict: "ok".to_owned(),
+        summary: "everything is committed and searchable".to_owned(),
+        vault: "/home/ada/memory".to_owned(),
+        agent: Agent {
+            running: true,
+            pid: Some(71),
+            since: Some(1000),
+            version: "0.1.0".to_owned(),
+            paused: false,
+        },
+        head: Some(Head {
+            commit: "4f2c9e1d00000000000000000000000000000abc".to_owned(),
+            branch: Some("main".to_owned()),
+            subject: "memory: update a.md".to_owned(),
+            time: 4540,
+        }),
+        index: Index {
+            commit: Some("4f2c9e1d00000000000000000000000000000abc".to_owned()),
+            notes: 1,
+            chunks: 2,
+            links: 0,
+            bytes: 1_200_000,
+            ..Index::default()
+        },
+        mount: Mount {
+            state: "mounted".to_owned(),
+            path: Some("/home/ada/memory.fs".to_owned()),
+            why: None,
+        },
+        watch: Watch { mode: "inotify".to_owned(), watches: 12, watch_limit: Some(65536) },
+        secrets: "off".to_owned(),
+        ..Status::default()
+    }
+}
+
+#[test]
+fn a_well_agent_is_one_quiet_screen() {
+    assert_eq!(
+        String::from_utf8(text(&well(), 4600)).unwrap(),
+        "ok: everything is committed and searchable
+  vault    /home/ada/memory
+  agent    running for 60 min, process 71, version 0.1.0
+  head     4f2c9e1 on main, 60 s ago, memory: update a.md
+  pending  nothing
+  index    at 4f2c9e1, current; 1 note, 2 chunks, 0 links, 1.2 MB
+  mount    mounted at /home/ada/memory.fs
+  watch    inotify, 12 of 65536 watches
+  secrets  off
+"
+    );
+}
+
+#[test]
+fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
+    let mut status = well();
+    status.verdict = "held".to_owned();
+    status.summary = "23 deletions wait for your word".to_owned();
+    status.pending = Pending {
+        edits: 2,
+        waiting_for: Some("`index.lock`".to_owned()),
+        held_deletions: 23,
+        held_examples: vec!["a\nok: forged".to_owned()],
+        kept_out: vec![KeptOut { path: "big.md".to_owned(), why: "over 100 MB".to_owned() }],
+    };
+    status.index.commits_behind = 2;
+    status.index.behind_for = Some(3.0);
+    status.problems = vec![Problem {
+        id: "held-deletions".to_owned(),
+        level: "warning".to_owned(),
+        what: "23 notes vanished at once".to_owned(),
+        remedy: "Bring them back, or run `remd accept`.".to_owned(),
+        since: 4570,
+        count: 2,
+    }];
+    let page = String::from_utf8(text(&status, 4600)).unwrap();
+    assert!(page.starts_with("held: 23 deletions wait for your word\n"), "{page}");
+    for line in [
+        "  pending  2 edits not committed yet, waiting for `index.lock`; 23 deletions held back; \
+         1 path kept out",
+        "  held     a\\nok: forged, and 22 more",
+        "  kept out big.md: over 100 MB",
+        "  index    at 4f2c9e1, 2 commits behind for 3.0 s; 1 note, 2 chunks, 0 links, 1.2 MB",
+        "  warning held-deletions: 23 notes vanished at once (for 30 s, 2 times)",
+        "    hint: Bring them back, or run `remd accept`.",
+    ] {
+        assert!(page.lines().any(|it| it == line), "{line}\n{page}");
+    }
+    let markdown = String::from_utf8(markdown(&status, 4600)).unwrap();
+    assert!(markdown.starts_with("# held: 23 deletions"), "{markdown}");
+    assert!(markdown.contains("  - hint: Bring them back"), "{markdown}");
+    let back: Status = serde_json::from_slice(&json(&status)).unwrap();
+    assert_eq!(back, status);
+}
+
+#[test]
+fn a_status_of_nothing_is_a_page_too() {
+    let page = String::from_utf8(text(&Status::default(), 0)).unwrap();
+    assert!(page.contains("not running") && page.contains("no commit yet"), "{page}");
+}
