@@ -15,3 +15,5 @@ pub mod watch;
 pub mod search;
 
 pub mod render;
+
+pub mod mount;

@@ -1,0 +1,496 @@
+//! The filesystem, without fuser.
+//!
+//! Takes inode numbers, names and handles, gives attributes, bytes and listings. What may need a
+//! page takes a callback, which is called at once where the page is at hand and from another
+//! thread where it is not. Called from fuser's threads, none of which ever waits here.
+//!
+//! **Invariant:** a lookup runs nothing (a link in `links/<query>/` excepted). The page is made by stat or open, and is the inode's
+//! from then on: `fstat` of an open file is exact, two reads of it never differ.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::base::clock;
+use crate::mount::answers::{Answers, EntryKind};
+use crate::mount::edition::Editions;
+use crate::mount::inode::{Facts, Inode, Inodes, number_of};
+use crate::mount::make;
+use crate::mount::page::{Content, Limits, Page, PageError, PageKey, Pages};
+use crate::mount::recent::Recent;
+use crate::mount::tree::{self, About, NameError, Node, Step};
+use crate::vault::VaultPath;
+
+/// How long the kernel may believe what cannot change.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// How many inodes are known at most.
+const INODES: usize = 65_536;
+
+/// Why a request fails.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FsError {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Page(#[from] PageError),
+    #[error("This inode is of another state of the index")]
+    Stale,
+    #[error("This is a folder")]
+    IsFolder,
+    #[error("This is no folder")]
+    NotFolder,
+    #[error("This is no link")]
+    NotLink,
+    #[error("This handle is not open")]
+    NotOpen,
+    #[error("Nothing can be written here")]
+    ReadOnly,
+}
+
+/// Whoever waits for the answer to a request.
+pub type Reply<T> = Box<dyn FnOnce(Result<T, FsError>) + Send>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Folder,
+    File,
+    Link,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attr {
+    pub inode: u64,
+    pub kind: Kind,
+    pub size: u64,
+    pub time: SystemTime,
+    /// How long it holds.
+    pub ttl: Duration,
+}
+
+/// A name found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    pub attr: Attr,
+    /// How long the name means this inode.
+    pub ttl: Duration,
+}
+
+/// One line of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Item {
+    pub name: Vec<u8>,
+    pub kind: Kind,
+    pub inode: u64,
+}
+
+/// A piece of an open page.
+pub struct Slice {
+    page: Arc<Page>,
+    range: std::ops::Range<usize>,
+}
+
+impl Slice {
+    pub fn bytes(&self) -> &[u8] {
+        &self.page.bytes()[self.range.clone()]
+    }
+}
+
+#[derive(Clone)]
+pub struct VaultFs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    answers: Arc<dyn Answers>,
+    pages: Pages,
+    inodes: Inodes,
+    editions: Mutex<Editions>,
+    recent: Mutex<Recent>,
+    open: Mutex<HashMap<u64, Handle>>,
+    next_handle: AtomicU64,
+    mounted: SystemTime,
+}
+
+#[derive(Clone)]
+enum Handle {
+    File { inode: Arc<Inode>, page: Arc<Page> },
+    Folder(Arc<[Item]>),
+}
+
+impl VaultFs {
+    pub fn new(
+        answers: Arc<dyn Answers>,
+        mountpoint: PathBuf,
+        limits: Limits,
+    ) -> std::io::Result<Self> {
+        let asked = Arc::clone(&answers);
+        let maker = move |key: &PageKey, until| make::page(&*asked, &mountpoint, key, until);
+        Ok(Self {
+            inner: Arc::new(Inner {
+                answers,
+                pages: Pages::new(limits, Box::new(maker))?,
+                inodes: Inodes::new(INODES),
+                editions: Mutex::new(Editions::new()),
+                recent: Mutex::new(Recent::default()),
+                open: Mutex::new(HashMap::new()),
+                next_handle: AtomicU64::new(1),
+                mounted: clock::wall(),
+            }),
+        })
+    }
+
+    /// What `name` is in the folder `parent`.
+    pub fn lookup(&self, parent: u64, name: &[u8], reply: Reply<Entry>) {
+        let Some(folder) = self.inner.inodes.get(parent) else { return reply(Err(FsError::Stale)) };
+        let node = match tree::child(&folder.key.node, name) {
+            Err(err) => return reply(Err(err.into())),
+            Ok(Step::Node(node)) => node,
+            Ok(Step::InVault(path)) => match self.inner.answers.entry(&path) {
+                Some(EntryKind::Note) => Node::Note(path),
+                Some(EntryKind::Folder) => Node::Folder(path),
+                None => return reply(Err(NameError::Absent.into())),
+            },
+            Ok(Step::InRanking(asked)) => {
+                let (inner, name) = (Arc::clone(&self.inner), name.to_vec());
+                let own = folder.key.clone();
+                return self.inner.pages.get(
+                    &folder.key,
+                    Box::new(move |made| {
+                        reply(made.map_err(FsError::from).and_then(|page| {
+                            inner.note_ranking(&own, &page);
+                            let target = target_of(&page, &name)?;
+                            let node = Node::Ranked(asked, name.into(), target);
+                            Ok(inner.enter(PageKey { node, ..own }))
+                        }));
+                    }),
+                );
+            }
+        };
+        let key = self.inner.key_of(node);
+        reply(Ok(self.inner.enter(key)));
+    }
+
+    pub fn forget(&self, inode: u64, lookups: u64) {
+        self.inner.inodes.forget(inode, lookups);
+    }
+
+    /// What stands behind an inode; makes its page where there is none yet.
+    pub fn getattr(&self, inode: u64, reply: Reply<Attr>) {
+        let Some(inode) = self.inner.inodes.get(inode) else { return reply(Err(FsError::Stale)) };
+        if let Some(attr) = self.inner.attr_at_hand(&inode) {
+            self.inner.note_stat(&inode);
+            return reply(Ok(attr));
+        }
+        let inner = Arc::clone(&self.inner);
+        self.inner.page_of(
+            inode,
+            Box::new(move |made| {
+                reply(made.map(|(inode, _, facts)| {
+                    inner.note_stat(&inode);
+                    file_attr(&inode, facts)
+                }));
+            }),
+        );
+    }
+
+    /// Opens a page; makes it where there is none yet.
+    pub fn open(&self, inode: u64, reply: Reply<u64>) {
+        let Some(inode) = self.inner.inodes.get(inode) else { return reply(Err(FsError::Stale)) };
+        if inode.key.node.is_folder() {
+            return reply(Err(FsError::IsFolder));
+        }
+        let inner = Arc::clone(&self.inner);
+        self.inner.page_of(
+            inode,
+            Box::new(move |made| {
+                reply(made.map(|(inode, page, facts)| {
+                    inode.opened();
+                    if facts.fleeting {
+                        let key = &inode.key;
+                        inner.editions().opened(&key.node, key.edition);
+                    }
+                    inner.keep_open(Handle::File { inode, page })
+                }));
+            }),
+        );
+    }
+
+    /// A piece of an open page.
+    pub fn read(&self, handle: u64, offset: u64, size: u32) -> Result<Slice, FsError> {
+        let (inode, page) = match self.inner.open().get(&handle) {
+            Some(Handle::File { inode, page }) => (Arc::clone(inode), Arc::clone(page)),
+            Some(Handle::Folder(_)) => return Err(FsError::IsFolder),
+            None => return Err(FsError::NotOpen),
+        };
+        if offset == 0 {
+            self.inner.note_read(&inode);
+        }
+        let length = page.bytes().len();
+        let start = usize::try_from(offset).unwrap_or(length).min(length);
+        let end = start.saturating_add(usize::try_from(size).unwrap_or(length)).min(length);
+        Ok(Slice { page, range: start..end })
+    }
+
+    /// Opens a folder: its listing is made here and stays as it is until closed.
+    pub fn opendir(&self, inode: u64, reply: Reply<u64>) {
+        let Some(inode) = self.inner.inodes.get(inode) else { return reply(Err(FsError::Stale)) };
+        if let Node::Ranking(_) = &inode.key.node {
+            let inner = Arc::clone(&self.inner);
+            return self.inner.pages.get(
+                &inode.key,
+                Box::new({
+                    let inode = Arc::clone(&inode);
+                    move |made| {
+                        reply(made.map_err(FsError::from).map(|page| {
+                            inner.note_ranking(&inode.key, &page);
+                            inner.keep_open(Handle::Folder(ranked_items(&inode, &page)))
+                        }));
+                    }
+                }),
+            );
+        }
+        reply(match self.inner.items(&inode.key.node) {
+            None => Err(FsError::NotFolder),
+            Some(mut items) => {
+                items.sort_by(|a, b| a.name.cmp(&b.name));
+                let own = |name: &str, inode| Item {
+                    name: name.as_bytes().to_vec(),
+                    kind: Kind::Folder,
+                    inode,
+                };
+                items.splice(0..0, [own(".", inode.number), own("..", inode.number)]);
+                Ok(self.inner.keep_open(Handle::Folder(items.into())))
+            }
+        });
+    }
+
+    /// The listing of an open folder.
+    pub fn readdir(&self, handle: u64) -> Result<Arc<[Item]>, FsError> {
+        match self.inner.open().get(&handle) {
+            Some(Handle::Folder(items)) => Ok(Arc::clone(items)),
+            Some(Handle::File { .. }) => Err(FsError::NotFolder),
+            None => Err(FsError::NotOpen),
+        }
+    }
+
+    /// Closes a file or a folder.
+    pub fn release(&self, handle: u64) {
+        let closed = self.inner.open().remove(&handle);
+        // A page may be large; it is freed here, outside the lock.
+        if let Some(Handle::File { inode, .. }) = closed {
+            inode.closed();
+        }
+    }
+
+    /// Where a link points.
+    pub fn readlink(&self, inode: u64) -> Result<Arc<Path>, FsError> {
+        let inode = self.inner.inodes.get(inode).ok_or(FsError::Stale)?;
+        match &inode.key.node {
+            Node::Ranked(_, _, target) => Ok(Arc::clone(target)),
+            _ => Err(FsError::NotLink),
+        }
+    }
+}
+
+type Paged = Result<(Arc<Inode>, Arc<Page>, Facts), FsError>;
+
+impl Inner {
+    /// The key under which `node` is a page now.
+    fn key_of(&self, node: Node) -> PageKey {
+        let view = if node.is_of_a_view() { self.answers.view() } else { 0 };
+        let (edition, old) = self.editions().lookup(&node, clock::now());
+        let key = PageKey { node, view, edition };
+        if let Some(edition) = old {
+            self.pages.let_go(&PageKey { edition, ..key.clone() });
+        }
+        key
+    }
+
+    fn enter(&self, key: PageKey) -> Entry {
+        let at_hand = self.pages.peek(&key);
+        let inode = self.inodes.lookup(key);
+        if let Some(page) = at_hand {
+            // Where it has told of another page, open will say so.
+            let _told = inode.tell(&page);
+        }
+        let attr = self.attr_at_hand(&inode).unwrap_or_else(|| Attr {
+            inode: inode.number,
+            kind: Kind::File,
+            size: 0,
+            time: self.mounted,
+            ttl: Duration::ZERO,
+        });
+        let fixed =
+            matches!(inode.key.node, Node::Root | Node::Readme | Node::Ask(..) | Node::Notes);
+        Entry { attr, ttl: if fixed { LONG } else { Duration::ZERO } }
+    }
+
+    /// The attributes, where no page needs to be made for them.
+    fn attr_at_hand(&self, inode: &Inode) -> Option<Attr> {
+        let (kind, size) = match &inode.key.node {
+            node if node.is_folder() => (Kind::Folder, 0),
+            Node::Ranked(_, _, target) => {
+                (Kind::Link, u64::try_from(target.as_os_str().len()).unwrap_or(0))
+            }
+            _ => return inode.facts().map(|facts| file_attr(inode, facts)),
+        };
+        Some(Attr { inode: inode.number, kind, size, time: self.mounted, ttl: LONG })
+    }
+
+    /// The page that an inode is, made if need be.
+    fn page_of(self: &Arc<Self>, inode: Arc<Inode>, then: Box<dyn FnOnce(Paged) + Send>) {
+        let inner = Arc::clone(self);
+        let key = inode.key.clone();
+        self.pages.get(
+            &key,
+            Box::new(move |made| {
+                then(made.map_err(FsError::from).and_then(|page| {
+                    if page.fleeting {
+                        let key = &inode.key;
+                        inner.editions().made(&key.node, key.edition, clock::now());
+                    }
+                    let facts = inode.tell(&page).map_err(|_| FsError::Stale)?;
+                    Ok((inode, page, facts))
+                }));
+            }),
+        );
+    }
+
+    /// What a folder lists; `None` for what is no folder.
+    fn items(&self, node: &Node) -> Option<Vec<Item>> {
+        let item = |name: Vec<u8>, kind, node| {
+            let inode = number_of(&PageKey { node, view: 0, edition: 0 });
+            Item { name, kind, inode }
+        };
+        let entry = |folder: &VaultPath, name: Vec<u8>, kind| {
+            let path = folder.join(&name).ok()?;
+            let node = match kind {
+                EntryKind::Note => Node::Note(path),
+                EntryKind::Folder => Node::Folder(path),
+            };
+            Some(item(name, Kind::Folder, node))
+        };
+        Some(match node {
+            Node::Root | Node::Note(_) => {
+                let names: &[&str] = match node {
+                    Node::Root => tree::ROOT,
+                    _ => &["backlinks", "links"],
+                };
+                let node_of = |name: &str| match tree::child(node, name.as_bytes()) {
+                    Ok(Step::Node(node)) => Some(node),
+                    _ => None,
+                };
+                let items = names.iter().filter_map(|name| {
+                    let node = node_of(name)?;
+                    let kind = if node.is_folder() { Kind::Folder } else { Kind::File };
+                    Some(item(name.as_bytes().to_vec(), kind, node))
+                });
+                items.collect()
+            }
+            Node::Ask(About::Passages, options)
+                if **options == tree::options::Options::default() =>
+            {
+                self.recent_items()
+            }
+            Node::Ask(..) | Node::Notes => Vec::new(),
+            Node::Folder(folder) => {
+                let entries = self.answers.entries(folder).into_iter();
+                entries.filter_map(|(name, kind)| entry(folder, name, kind)).collect()
+            }
+            _ => return None,
+        })
+    }
+
+    /// Recent questions whose answer is at hand: walking them starts no search.
+    fn recent_items(&self) -> Vec<Item> {
+        let view = self.answers.view();
+        let recent = self.recent().names();
+        let items = recent.into_iter().filter_map(|(node, name)| {
+            let key = PageKey { node, view, edition: 0 };
+            self.pages.peek(&key).filter(|it| !it.fleeting)?;
+            Some(Item { name: name.into_bytes(), kind: Kind::File, inode: number_of(&key) })
+        });
+        items.collect()
+    }
+
+    /// A page was read: if it answers a plain question, the question is listed.
+    fn note_read(&self, inode: &Inode) {
+        if let Node::Answer(About::Passages, asked, form) = &inode.key.node
+            && *asked.options == tree::options::Options::default()
+            && let Some(name) = tree::query_name(&asked.text, *form)
+            && name.len() <= tree::MAX_NAME
+        {
+            self.recent().push(&inode.key.node, &name);
+        }
+    }
+
+    /// A path was looked at (not an open file): the open that may follow gets the same page.
+    fn note_stat(&self, inode: &Inode) {
+        if !inode.is_open() && inode.facts().is_some_and(|it| it.fleeting) {
+            self.editions().stated(&inode.key.node, inode.key.edition, clock::now());
+        }
+    }
+
+    /// A partial ranking is looked at again later, but not between two of its links.
+    fn note_ranking(&self, key: &PageKey, page: &Page) {
+        if page.fleeting {
+            let now = clock::now();
+            let mut editions = self.editions();
+            editions.made(&key.node, key.edition, now);
+            editions.stated(&key.node, key.edition, now);
+        }
+    }
+
+    fn keep_open(&self, handle: Handle) -> u64 {
+        let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        self.open().insert(number, handle);
+        number
+    }
+
+    // Lock order: none is taken while another is held. Each guards values that are whole at any
+    // moment, so a panic elsewhere leaves nothing half done.
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Handle>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn editions(&self) -> MutexGuard<'_, Editions> {
+        self.editions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn file_attr(inode: &Inode, facts: Facts) -> Attr {
+    Attr {
+        inode: inode.number,
+        kind: Kind::File,
+        size: facts.size,
+        time: facts.time,
+        // A fleeting page is asked for each time, so that a stat of it is seen.
+        ttl: if facts.fleeting { Duration::ZERO } else { LONG },
+    }
+}
+
+fn target_of(page: &Page, name: &[u8]) -> Result<Arc<Path>, FsError> {
+    let Content::Ranking(links) = &page.content else { return Err(FsError::Stale) };
+    let found = links.iter().find(|it| *it.0 == *name);
+    found.map(|it| Arc::clone(&it.1)).ok_or(FsError::Name(NameError::Absent))
+}
+
+fn ranked_items(folder: &Inode, page: &Page) -> Arc<[Item]> {
+    let own = |name: &[u8], kind, inode| Item { name: name.to_vec(), kind, inode };
+    let mut items =
+        vec![own(b".", Kind::Folder, folder.number), own(b"..", Kind::Folder, folder.number)];
+    if let (Content::Ranking(links), Node::Ranking(asked)) = (&page.content, &folder.key.node) {
+        items.extend(links.iter().map(|(name, target)| {
+            let node = Node::Ranked(asked.clone(), Arc::clone(name), Arc::clone(target));
+            own(name, Kind::Link, number_of(&PageKey { node, ..folder.key.clone() }))
+        }));
+    }
+    items.into()
+}

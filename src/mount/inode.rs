@@ -1,0 +1,234 @@
+//! Inodes: the identity of a page.
+//!
+//! Pure but for its lock; any thread. Takes a [`PageKey`], gives an [`Inode`] whose number is a
+//! hash of the key: forgotten and looked up again, the same page has the same number, which tools
+//! that compare a stat with a later open rely on.
+//!
+//! **Invariant:** what an inode says about its page never changes once it has said it.
+//! **Invariant:** the table is bounded; what falls out and is still asked for is stale, which makes
+//! the kernel look the name up again. Inodes in use (an open file) do not fall out.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use lru::LruCache;
+
+use crate::mount::page::{Page, PageKey};
+use crate::mount::tree::Node;
+
+/// The number of the root, by protocol.
+pub const ROOT: u64 = 1;
+
+/// Numbers stay below 2^53, so that programs that hold them as floating point do not mix them up.
+const MASK: u64 = (1 << 53) - 1;
+
+pub struct Inode {
+    pub number: u64,
+    pub key: PageKey,
+    facts: OnceLock<Facts>,
+    /// How many handles hold it open.
+    open: AtomicUsize,
+}
+
+/// What a made page tells the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    pub size: u64,
+    pub time: SystemTime,
+    pub fleeting: bool,
+    digest: u64,
+}
+
+/// The inode has told of another page than the one there is now.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stale;
+
+pub struct Inodes {
+    root: Arc<Inode>,
+    table: Mutex<LruCache<u64, Slot>>,
+    most: usize,
+}
+
+struct Slot {
+    inode: Arc<Inode>,
+    lookups: u64,
+}
+
+impl Inode {
+    pub fn opened(&self) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn closed(&self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
+    /// What it said of its page, if it has.
+    pub fn facts(&self) -> Option<Facts> {
+        self.facts.get().copied()
+    }
+
+    /// Says what `page` is, or that it said something else before.
+    pub fn tell(&self, page: &Page) -> Result<Facts, Stale> {
+        let facts = *self.facts.get_or_init(|| Facts {
+            size: page.size(),
+            time: page.made,
+            fleeting: page.fleeting,
+            digest: page.digest,
+        });
+        if facts.size == page.size() && facts.digest == page.digest {
+            Ok(facts)
+        } else {
+            Err(Stale)
+        }
+    }
+}
+
+impl Inodes {
+    pub fn new(most: usize) -> Self {
+        let key = PageKey { node: Node::Root, view: 0, edition: 0 };
+        Self {
+            root: Arc::new(Inode {
+                number: ROOT,
+                key,
+                facts: OnceLock::new(),
+                open: AtomicUsize::new(0),
+            }),
+            table: Mutex::new(LruCache::unbounded()),
+            most: most.max(16),
+        }
+    }
+
+    /// The inode of that page, counted as handed out once more.
+    pub fn lookup(&self, key: PageKey) -> Arc<Inode> {
+        let mut table = self.lock();
+        let mut number = number_of(&key);
+        while table.peek(&number).is_some_and(|it| it.inode.key != key) {
+            number = next(number);
+        }
+        if let Some(slot) = table.get_mut(&number) {
+            slot.lookups = slot.lookups.saturating_add(1);
+            return Arc::clone(&slot.inode);
+        }
+        let inode =
+            Arc::new(Inode { number, key, facts: OnceLock::new(), open: AtomicUsize::new(0) });
+        table.put(number, Slot { inode: Arc::clone(&inode), lookups: 1 });
+        self.make_room(&mut table);
+        inode
+    }
+
+    /// The inode of that number, while it is known.
+    pub fn get(&self, number: u64) -> Option<Arc<Inode>> {
+        if number == ROOT {
+            return Some(Arc::clone(&self.root));
+        }
+        self.lock().get(&number).map(|it| Arc::clone(&it.inode))
+    }
+
+    /// The kernel gives back `lookups` of them.
+    pub fn forget(&self, number: u64, lookups: u64) {
+        let mut table = self.lock();
+        if let Some(slot) = table.peek_mut(&number) {
+            slot.lookups = slot.lookups.saturating_sub(lookups);
+            if slot.lookups == 0 {
+                table.pop(&number);
+            }
+        }
+    }
+
+    /// How many are known.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn make_room(&self, table: &mut LruCache<u64, Slot>) {
+        let mut tries = 64;
+        while table.len() > self.most && tries > 0 {
+            let Some((number, slot)) = table.pop_lru() else { return };
+            tries -= 1;
+            if Arc::strong_count(&slot.inode) > 1 {
+                // In use: it goes to the other end.
+                table.put(number, slot);
+            }
+        }
+    }
+
+    // A slot is whole at any moment; a panic elsewhere can't have left half of one.
+    fn lock(&self) -> MutexGuard<'_, LruCache<u64, Slot>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The number that a page gets unless another one has it, which is as good as never.
+pub fn number_of(key: &PageKey) -> u64 {
+    if key.node == Node::Root {
+        return ROOT;
+    }
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    (hasher.finish() & MASK).max(ROOT + 1)
+}
+
+fn next(number: u64) -> u64 {
+    ((number + 1) & MASK).max(ROOT + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mount::page::Content;
+    use crate::mount::tree::Form;
+
+    fn key(view: u64) -> PageKey {
+        PageKey { node: Node::Status(Form::Json), view, edition: 0 }
+    }
+
+    fn page(bytes: &[u8]) -> Page {
+        Page::new(Content::Bytes(bytes.to_vec()), false)
+    }
+
+    #[test]
+    fn a_page_keeps_its_number_and_another_view_has_another() {
+        let inodes = Inodes::new(100);
+        let (one, two) = (inodes.lookup(key(1)), inodes.lookup(key(2)));
+        assert_ne!(one.number, two.number);
+        let number = one.number;
+        inodes.lookup(key(1));
+        inodes.forget(number, 1);
+        assert!(inodes.get(number).is_some(), "one lookup is left");
+        inodes.forget(number, 1);
+        assert!(inodes.get(number).is_none());
+        assert_eq!(inodes.lookup(key(1)).number, number);
+        inodes.forget(ROOT, 5);
+        assert!(inodes.get(ROOT).is_some());
+    }
+
+    #[test]
+    fn what_an_inode_said_it_keeps_saying() {
+        let inode = Inodes::new(100).lookup(key(1));
+        let facts = inode.tell(&page(b"one")).unwrap();
+        assert_eq!((facts.size, inode.facts()), (3, Some(facts)));
+        assert_eq!(inode.tell(&page(b"one")), Ok(facts));
+        assert_eq!(inode.tell(&page(b"two")), Err(Stale));
+        assert_eq!(inode.tell(&page(b"longer")), Err(Stale));
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_keeps_what_is_in_use() {
+        let inodes = Inodes::new(32);
+        let open = inodes.lookup(key(0));
+        for view in 1..10_000 {
+            inodes.lookup(key(view));
+        }
+        assert!(inodes.len() <= 32, "{}", inodes.len());
+        assert!(inodes.get(open.number).is_some());
+        assert!(inodes.get(number_of(&key(1))).is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! Makes pages out of answers.
+//!
+//! Takes a [`PageKey`] and a deadline, asks the [`Answers`], has `render` write the bytes. Runs on
+//! the crews' threads.
+//!
+//! **Invariant:** whoever gives the key decides which page it is; nothing here looks at the time,
+//! the status aside.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::clock;
+use crate::mount::answers::{Answers, Unanswered};
+use crate::mount::page::{Content, Page, PageError, PageKey};
+use crate::mount::tree::{self, About, Form, Node};
+use crate::render;
+use crate::search::Results;
+
+/// The page of `key`, as the answers are now.
+pub fn page(
+    answers: &dyn Answers,
+    mountpoint: &Path,
+    key: &PageKey,
+    until: Instant,
+) -> Result<Page, PageError> {
+    let bytes = |bytes, fleeting| Ok(Page::new(Content::Bytes(bytes), fleeting));
+    match &key.node {
+        Node::Readme => bytes(render::readme::page(answers.vault_root(), mountpoint), false),
+        Node::Status(form) => {
+            let status = answers.status();
+            let now = clock::unix_seconds();
+            bytes(
+                match form {
+                    Form::Json => render::status::json(&status),
+                    Form::Markdown => render::status::markdown(&status, now),
+                    Form::Text => render::status::text(&status, now),
+                },
+                true,
+            )
+        }
+        Node::Answer(About::Nodes, asked, form) => {
+            let query = asked.query(About::Nodes);
+            let nodes = answers.nodes(&query, until)?;
+            bytes(
+                match form {
+                    Form::Text => render::nodes::text(&query, &nodes),
+                    Form::Json => render::nodes::json(&query, &nodes),
+                    Form::Markdown => render::nodes::markdown(&query, &nodes, answers.vault_root()),
+                },
+                nodes.partial.is_some(),
+            )
+        }
+        Node::Answer(about, asked, form) => {
+            let query = asked.query(*about);
+            let results = answers.search(&query, until)?;
+            bytes(
+                match form {
+                    Form::Text => render::results::text(&results),
+                    Form::Json => render::results::json(&query, &results),
+                    Form::Markdown => {
+                        render::results::markdown(&query, &results, answers.vault_root())
+                    }
+                },
+                results.partial.is_some(),
+            )
+        }
+        Node::Ranking(asked) => {
+            let results = answers.search(&asked.query(About::Links), until)?;
+            let fleeting = results.partial.is_some();
+            Ok(Page::new(Content::Ranking(ranking(&results, answers.vault_root())), fleeting))
+        }
+        Node::Neighbours(path, direction) => {
+            let links = answers.links(path, *direction).ok_or(PageError::Absent)?;
+            bytes(render::links::text(path, *direction, &links), false)
+        }
+        Node::Root
+        | Node::Ask(..)
+        | Node::Ranked(..)
+        | Node::Notes
+        | Node::Folder(_)
+        | Node::Note(_) => Err(PageError::Absent),
+    }
+}
+
+/// Names for the hits, best first, and where each points.
+fn ranking(results: &Results, root: &Path) -> Vec<(Arc<[u8]>, Arc<Path>)> {
+    let of = results.hits.len();
+    results
+        .hits
+        .iter()
+        .enumerate()
+        .map(|(at, hit)| {
+            let name = tree::ranked_name(at + 1, of, &hit.name);
+            (name.into(), root.join(hit.path.as_path()).into())
+        })
+        .collect()
+}
+
+impl From<Unanswered> for PageError {
+    fn from(err: Unanswered) -> Self {
+        match err {
+            Unanswered::Refused(why) => Self::Refused(why),
+            Unanswered::NotYet(why) => Self::NotYet(why),
+            Unanswered::Failed(why) => Self::Failed(why),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Answers as read-only files.
+//!
+//! Takes an [`Answers`] (the daemon; a fake in tests) and a mount point, gives a mounted folder
+//! whose file names are questions. Three layers: `adapter` knows fuser, `fs` knows handles and
+//! pages, `tree` knows names.
+//!
+//! Threads: fuser's own, which never wait for an answer, and the two crews of `crew`, which do.
+//!
+//! **Invariant:** a lookup hands out an inode and runs nothing; stat or open makes the page, and
+//! a page once made never changes.
+//! **Invariant:** nothing in this program opens the mount it serves.
+
+mod adapter;
+mod answers;
+mod crew;
+mod edition;
+mod errno;
+mod fs;
+mod inode;
+mod make;
+mod mountpoint;
+mod page;
+mod recent;
+mod session;
+mod tree;
+
+pub use answers::{Answers, EntryKind, Unanswered};
+pub use mountpoint::{default_mountpoint, is_at};
+pub use session::{MountError, Mounted, check_device, mount};
+
+#[cfg(test)]
+mod tests;

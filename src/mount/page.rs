@@ -1,0 +1,333 @@
+//! Pages: made once, shared, kept while there is room.
+//!
+//! Takes a [`PageKey`] and somebody who waits, gives the page from the cache at once, or has it
+//! made by a crew and answers when it is there or the deadline has passed. Whoever asks for a
+//! page that is being made waits for that one.
+//!
+//! Any thread; the lock is never held while a page is made or somebody is answered.
+//!
+//! **Invariant:** a page never changes; an open file holds its own, whatever the cache drops.
+//! **Invariant:** everybody who waits is answered once, by the deadline at the latest.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use lru::LruCache;
+
+use crate::base::clock;
+use crate::mount::crew::Crew;
+use crate::mount::tree::{About, Node};
+
+/// What makes two pages one page.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PageKey {
+    pub node: Node,
+    /// The state of the index; 0 for what does not depend on it.
+    pub view: u64,
+    /// Which of several pages under one view; see `edition`.
+    pub edition: u32,
+}
+
+/// A made page.
+#[derive(Debug)]
+pub struct Page {
+    pub content: Content,
+    pub made: SystemTime,
+    /// Whether the next look may find another one.
+    pub fleeting: bool,
+    pub digest: u64,
+}
+
+#[derive(Debug)]
+pub enum Content {
+    Bytes(Vec<u8>),
+    /// Names and where they point, best first.
+    Ranking(Vec<(Arc<[u8]>, Arc<Path>)>),
+}
+
+/// Why there is no page.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PageError {
+    #[error("There is no such note")]
+    Absent,
+    #[error("{0}")]
+    Refused(String),
+    #[error("{0}")]
+    NotYet(String),
+    #[error("{0}")]
+    Failed(String),
+    #[error("The answer took too long")]
+    Deadline,
+    #[error("Too many questions wait already")]
+    Busy,
+}
+
+/// How long and how much.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// What an answer gets.
+    pub answer: Duration,
+    /// What a request gets, the wait for a free thread included.
+    pub request: Duration,
+    /// Pages kept for the next reader.
+    pub cache_bytes: usize,
+    /// Threads for questions.
+    pub askers: usize,
+    /// Questions that wait for a thread.
+    pub queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            answer: Duration::from_secs(3),
+            request: Duration::from_secs(5),
+            cache_bytes: 16 << 20,
+            askers: 8,
+            queue: 1024,
+        }
+    }
+}
+
+pub type Made = Result<Arc<Page>, PageError>;
+/// Whoever waits for a page.
+pub type Done = Box<dyn FnOnce(Made) + Send>;
+/// Makes the page of a key by a deadline.
+pub type Maker = dyn Fn(&PageKey, Instant) -> Result<Page, PageError> + Send + Sync;
+
+pub struct Pages {
+    shared: Arc<Shared>,
+    /// For questions, which may take their time.
+    askers: Crew,
+    /// For what is at hand (status, links, README), so that it never waits behind a question.
+    tellers: Crew,
+}
+
+struct Shared {
+    maker: Box<Maker>,
+    limits: Limits,
+    state: Mutex<State>,
+    clock: Condvar,
+}
+
+struct State {
+    cache: LruCache<PageKey, Arc<Page>>,
+    bytes: usize,
+    flights: HashMap<PageKey, Vec<Waiter>>,
+    /// When the clock thread wakes next; `None` while it sleeps for good.
+    wakes: Option<Instant>,
+    closed: bool,
+}
+
+struct Waiter {
+    deadline: Instant,
+    done: Done,
+}
+
+impl Page {
+    pub fn new(content: Content, fleeting: bool) -> Self {
+        let mut hasher = DefaultHasher::new();
+        match &content {
+            Content::Bytes(bytes) => hasher.write(bytes),
+            Content::Ranking(links) => {
+                for (name, target) in links {
+                    hasher.write(name);
+                    hasher.write(target.as_os_str().as_encoded_bytes());
+                }
+            }
+        }
+        Self { content, made: clock::wall(), fleeting, digest: hasher.finish() }
+    }
+
+    /// The bytes that a reader gets; none of a ranking.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.content {
+            Content::Bytes(bytes) => bytes,
+            Content::Ranking(_) => &[],
+        }
+    }
+
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.bytes().len()).unwrap_or(u64::MAX)
+    }
+
+    /// About what it costs to keep.
+    fn weight(&self) -> usize {
+        let own = match &self.content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::Ranking(links) => {
+                links.iter().map(|it| 64 + it.0.len() + it.1.as_os_str().len()).sum()
+            }
+        };
+        512 + own
+    }
+}
+
+impl Pages {
+    pub fn new(limits: Limits, maker: Box<Maker>) -> std::io::Result<Self> {
+        let state = State {
+            cache: LruCache::unbounded(),
+            bytes: 0,
+            flights: HashMap::new(),
+            wakes: None,
+            closed: false,
+        };
+        let shared =
+            Arc::new(Shared { maker, limits, state: Mutex::new(state), clock: Condvar::new() });
+        let clock = Arc::clone(&shared);
+        std::thread::Builder::new().name("mount-clock".to_owned()).spawn(move || clock.watch())?;
+        Ok(Self {
+            shared,
+            askers: Crew::new("mount-ask", limits.askers, limits.queue),
+            tellers: Crew::new("mount-tell", 2, limits.queue),
+        })
+    }
+
+    /// Gives `done` the page: at once where it is at hand, else when it is made.
+    pub fn get(&self, key: &PageKey, done: Done) {
+        let mut state = self.shared.lock();
+        if let Some(page) = state.cache.get(key) {
+            let page = Arc::clone(page);
+            drop(state);
+            return done(Ok(page));
+        }
+        let deadline = clock::now() + self.shared.limits.request;
+        let waiter = Waiter { deadline, done };
+        if let Some(waiters) = state.flights.get_mut(key) {
+            waiters.push(waiter);
+            return self.shared.wind(state, deadline);
+        }
+        state.flights.insert(key.clone(), vec![waiter]);
+        self.shared.wind(state, deadline);
+        let (shared, own) = (Arc::clone(&self.shared), key.clone());
+        let job = Box::new(move || shared.make(&own));
+        let sent =
+            if is_question(&key.node) { self.askers.send(job) } else { self.tellers.send(job) };
+        if sent.is_err() {
+            self.shared.answer(key, &Err(PageError::Busy));
+        }
+    }
+
+    /// The page, if it is at hand; counts as no use of it.
+    pub fn peek(&self, key: &PageKey) -> Option<Arc<Page>> {
+        self.shared.lock().cache.peek(key).map(Arc::clone)
+    }
+
+    /// Keeps the page no longer; who has it open still does.
+    pub fn let_go(&self, key: &PageKey) {
+        let mut state = self.shared.lock();
+        if let Some(page) = state.cache.pop(key) {
+            state.bytes = state.bytes.saturating_sub(page.weight());
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.clock.notify_all();
+    }
+}
+
+impl Shared {
+    /// Makes the page of `key` and answers everybody who waits for it.
+    fn make(&self, key: &PageKey) {
+        {
+            let mut state = self.lock();
+            match state.flights.get(key) {
+                // All gave up while it stood in the queue.
+                Some(waiters) if waiters.is_empty() => {
+                    state.flights.remove(key);
+                    return;
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
+        let until = clock::now() + self.limits.answer;
+        let made = match catch_unwind(AssertUnwindSafe(|| (self.maker)(key, until))) {
+            Ok(made) => made.map(Arc::new),
+            Err(_) => Err(PageError::Failed("making the page panicked".to_owned())),
+        };
+        if let Ok(page) = &made {
+            let mut state = self.lock();
+            state.bytes += page.weight();
+            if let Some(old) = state.cache.put(key.clone(), Arc::clone(page)) {
+                state.bytes = state.bytes.saturating_sub(old.weight());
+            }
+            while state.bytes > self.limits.cache_bytes
+                && let Some((_, old)) = state.cache.pop_lru()
+            {
+                state.bytes = state.bytes.saturating_sub(old.weight());
+            }
+        }
+        self.answer(key, &made);
+    }
+
+    fn answer(&self, key: &PageKey, made: &Made) {
+        let waiters = self.lock().flights.remove(key).unwrap_or_default();
+        for waiter in waiters {
+            (waiter.done)(made.clone());
+        }
+    }
+
+    /// Sees to it that the clock thread wakes by `deadline`.
+    fn wind(&self, mut state: MutexGuard<'_, State>, deadline: Instant) {
+        if state.wakes.is_none_or(|it| it > deadline) {
+            state.wakes = Some(deadline);
+            drop(state);
+            self.clock.notify_one();
+        }
+    }
+
+    /// The clock thread: tells those whose deadline has passed.
+    fn watch(&self) {
+        let mut state = self.lock();
+        while !state.closed {
+            let now = clock::now();
+            let mut late = Vec::new();
+            for waiters in state.flights.values_mut() {
+                late.extend(waiters.extract_if(.., |it| it.deadline <= now));
+            }
+            if !late.is_empty() {
+                drop(state);
+                for waiter in late {
+                    (waiter.done)(Err(PageError::Deadline));
+                }
+                state = self.lock();
+                continue;
+            }
+            let next = state.flights.values().flatten().map(|it| it.deadline).min();
+            state.wakes = next;
+            state = match next {
+                None => self.clock.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(next) => {
+                    let wait = next.saturating_duration_since(now);
+                    let waited = self.clock.wait_timeout(state, wait);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    // Each change under the lock is whole, so a panic elsewhere leaves nothing half done.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_question(node: &Node) -> bool {
+    matches!(
+        node,
+        Node::Answer(About::Passages | About::Nodes | About::Links, ..)
+            | Node::Ranking(_)
+            | Node::Ranked(..)
+    )
+}
+
+#[cfg(test)]
+mod tests;
