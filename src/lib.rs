@@ -17,3 +17,4 @@ pub mod search;
 pub mod render;
 
 pub mod mount;
+pub mod serve;

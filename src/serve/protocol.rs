@@ -1,0 +1,89 @@
+//! What is said over the socket.
+//!
+//! Pure data. **Invariant:** an answer to an unknown or newer request is an error that says so,
+//! never silence.
+
+use serde::{Deserialize, Serialize};
+
+use crate::render::status::Status;
+use crate::search::Query;
+
+/// The version of this protocol; a client and an agent of different versions say so.
+pub const VERSION: u32 = 1;
+
+/// The longest request in bytes.
+pub const MAX_REQUEST: usize = 4 << 20;
+
+/// A request with its version.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Envelope {
+    pub version: u32,
+    pub request: Request,
+}
+
+/// What an agent can be asked.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Request {
+    Status,
+    /// Commits and indexes everything that is on disk now, then answers.
+    Settle {
+        timeout_ms: u64,
+    },
+    Search {
+        query: Query,
+        form: Form,
+    },
+    /// Lets held deletions through.
+    Accept {
+        dry_run: bool,
+    },
+    Pause,
+    Resume,
+    /// Reads the settings again.
+    Reload,
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    #[default]
+    Text,
+    Json,
+    Markdown,
+}
+
+/// What comes back.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum Answer {
+    Status(Box<Status>),
+    /// The state reached, or how far it came. `settled` is false after a timeout, and where a
+    /// person must decide first.
+    Settled {
+        settled: bool,
+        /// What still waits, for people.
+        waiting_for: Vec<String>,
+        /// Whether only a person can go on (held deletions, an unfinished rebase).
+        needs_person: bool,
+        status: Box<Status>,
+    },
+    /// A rendered page.
+    Page {
+        text: String,
+        hits: usize,
+        partial: bool,
+    },
+    /// Done, with a sentence for people and the paths it is about.
+    Done {
+        said: String,
+        paths: Vec<String>,
+    },
+    Failed {
+        message: String,
+        hint: Option<String>,
+        /// Whether the request itself was wrong.
+        usage: bool,
+    },
+}
