@@ -18,3 +18,5 @@ pub mod render;
 
 pub mod mount;
 pub mod serve;
+
+pub mod daemon;

@@ -1,0 +1,418 @@
+//! The order of starting, and its reverse.
+//!
+//! Takes a [`Plan`], gives a running [`Agent`]: lock → history → watcher, only collecting →
+//! committer (looks at everything first) → indexer → socket → mount → ready. The main thread.
+//!
+//! **Invariant:** whatever was started is stopped in reverse, with a last look at the vault, also
+//! after a signal; the mount goes first, so that nobody hangs in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::base::clock;
+use crate::base::fs::{self, PathError};
+use crate::base::latest::Latest;
+use crate::base::lock::{self, DirLock};
+use crate::config::{Dirs, Loaded, Settings};
+use crate::daemon::committer::{self, Committer};
+use crate::daemon::desk::Desk;
+use crate::daemon::house::{House, Ledger, MountState, Shelf};
+use crate::daemon::indexer::Indexer;
+use crate::daemon::intake::Intake;
+use crate::daemon::keeper::Keeper;
+use crate::daemon::problems::{Level, Problems};
+use crate::history::{Cause, CauseKind, GitError, History, Look, OpenError, SnapshotError};
+use crate::serve::socket::Socket;
+use crate::vault::VaultPath;
+use crate::watch::{self, Filter, Watcher};
+
+/// What to run.
+#[derive(Debug)]
+pub struct Plan {
+    /// An existing vault, without symlinks in its path.
+    pub vault: PathBuf,
+    pub dirs: Dirs,
+    pub loaded: Loaded,
+    /// `key=value` of the command line, kept for a reload.
+    pub overrides: Vec<String>,
+    pub mount: MountWish,
+    /// Whether no agent has run on this vault before.
+    pub adopting: bool,
+}
+
+/// Whether and where to mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MountWish {
+    Off,
+    At(PathBuf),
+}
+
+/// Why the agent did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    #[error("Another agent{} runs on `{}`", pid.map_or(String::new(), |it| format!(" (process {it})")), vault.display())]
+    AnotherAgent { vault: PathBuf, pid: Option<u32> },
+    #[error(transparent)]
+    Disk(#[from] PathError),
+    #[error(transparent)]
+    History(#[from] OpenError),
+    #[error(transparent)]
+    Git(#[from] GitError),
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    #[error("Cannot start the runtime")]
+    Runtime(#[source] std::io::Error),
+}
+
+impl BootError {
+    /// Whether the same call may succeed later with nothing changed by hand.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Disk(_) | Self::Runtime(_) => true,
+            Self::Snapshot(err) => err.is_transient(),
+            Self::AnotherAgent { .. } | Self::History(_) | Self::Git(_) => false,
+        }
+    }
+
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::AnotherAgent { .. } => {
+                Some("`remd status` shows how it is; stop it before you start another.".to_owned())
+            }
+            Self::History(err) => err.hint(),
+            Self::Snapshot(err) => err.hint(),
+            Self::Disk(_) | Self::Git(_) | Self::Runtime(_) => None,
+        }
+    }
+}
+
+/// How long stopping may take before the process ends anyway.
+const STOP_LIMIT: Duration = Duration::from_secs(9);
+
+/// A running agent.
+pub struct Agent {
+    house: House,
+    // In the order of starting; stopped from the end.
+    _lock: DirLock,
+    watcher: Option<Arc<Watcher>>,
+    committer: Option<JoinHandle<()>>,
+    indexer: Option<(Indexer, JoinHandle<()>)>,
+    socket: Option<Socket>,
+    keeper: Option<Keeper>,
+    desk: Arc<Desk>,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// Starts everything. The agent is running and listening when this returns.
+pub fn boot(plan: Plan) -> Result<Agent, BootError> {
+    let Plan { vault, dirs, loaded, overrides, mount, adopting } = plan;
+    let Some(lock) = lock::try_lock_dir(&vault)? else {
+        return Err(BootError::AnotherAgent { pid: running_pid(&vault, &dirs), vault });
+    };
+    let settings = loaded.settings;
+    let history = History::open(&vault, &super::options(&settings))?;
+    let house = House {
+        vault: vault.clone(),
+        dirs: dirs.clone(),
+        since: clock::unix_seconds(),
+        settings: Latest::new(settings.clone()),
+        problems: Problems::default(),
+        intake: Intake::default(),
+        reader: history.reader(),
+        // Where it cannot be read, the first look says why.
+        ledger: Latest::new(Ledger {
+            head: history.head().ok().flatten(),
+            head_since: clock::unix_seconds(),
+            ..Ledger::default()
+        }),
+        shelf: Latest::new(Shelf::default()),
+        watch: Latest::new(None),
+        mount: Latest::new(MountState::Off),
+    };
+    super::report_settings(&house.problems, &loaded.warnings);
+    notes(&house, &history);
+    let filter = filter(&settings, &mount, &vault);
+    let watcher = start_watcher(&house, &history, &filter).map(Arc::new);
+    let committer = {
+        let committer = Committer::new(house.clone(), history, filter, adopting);
+        spawn("committer", move || committer.run())?
+    };
+    let indexer = Indexer::new(house.clone());
+    let thread = {
+        let indexer = indexer.clone();
+        spawn("indexer", move || indexer.run())?
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(64)
+        .build()
+        .map_err(BootError::Runtime)?;
+    let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade), overrides));
+    let socket = {
+        let _inside = runtime.enter();
+        Socket::bind(&dirs.socket(&vault)?)?
+    };
+    let keeper = match &mount {
+        MountWish::Off => None,
+        MountWish::At(place) => {
+            Some(Keeper::start(&house, &desk, place).map_err(BootError::Runtime)?)
+        }
+    };
+    Ok(Agent {
+        house,
+        _lock: lock,
+        watcher,
+        committer: Some(committer),
+        indexer: Some((indexer, thread)),
+        socket: Some(socket),
+        keeper,
+        desk,
+        runtime,
+    })
+}
+
+impl Agent {
+    pub fn house(&self) -> &House {
+        &self.house
+    }
+
+    /// Runs until SIGTERM or SIGINT; SIGHUP reads the settings again.
+    ///
+    /// `ready` is called on a thread of its own once the first look and the first index are done.
+    pub fn run_to_end(
+        mut self,
+        ready: impl FnOnce(&House) + Send + 'static,
+        progress: impl Fn(usize, usize) + Send + 'static,
+    ) -> Result<(), BootError> {
+        let house = self.house.clone();
+        // Not joined: it says something to a person, and a stop does not wait for that.
+        let _talker = spawn("talker", move || {
+            wait_ready(&house, &progress);
+            drop(progress);
+            ready(&house);
+        })?;
+        let socket = self.socket.take();
+        let desk = Arc::clone(&self.desk);
+        self.runtime
+            .block_on(async {
+                let mut term = signal(SignalKind::terminate())?;
+                let mut int = signal(SignalKind::interrupt())?;
+                let mut hangup = signal(SignalKind::hangup())?;
+                if let Some(socket) = socket {
+                    tokio::spawn(socket.serve(desk.clone()));
+                }
+                tell_systemd(&[NotifyState::Ready]);
+                tracing::info!(vault = %self.house.vault.display(), pid = std::process::id(), "ready");
+                loop {
+                    tokio::select! {
+                        _ = term.recv() => return Ok(()),
+                        _ = int.recv() => return Ok(()),
+                        _ = hangup.recv() => {
+                            let desk = Arc::clone(&desk);
+                            tokio::task::spawn_blocking(move || desk.reload());
+                        }
+                    }
+                }
+            })
+            .map_err(BootError::Runtime)?;
+        self.stop();
+        Ok(())
+    }
+
+    /// Stops everything, the last started first.
+    fn stop(mut self) {
+        tell_systemd(&[NotifyState::Stopping]);
+        tracing::info!("stopping");
+        spawn_deadline();
+        if let Some(keeper) = self.keeper.take() {
+            keeper.stop();
+        }
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        drop(self.watcher.take());
+        self.house.intake.stop();
+        if let Some(committer) = self.committer.take() {
+            join(committer);
+        }
+        if let Some((indexer, thread)) = self.indexer.take() {
+            indexer.stop();
+            join(thread);
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// Waits until everything that was there at the start is committed and can be searched.
+fn wait_ready(house: &House, progress: &dyn Fn(usize, usize)) {
+    let mut seen = 0;
+    loop {
+        let (version, shelf) = house.shelf.get_versioned();
+        if let Some((done, all)) = shelf.progress {
+            progress(done, all);
+        }
+        let ledger = house.ledger.get();
+        let at = shelf.view.and_then(|it| it.at());
+        if ledger.looked && shelf.progress.is_none() && at == ledger.head.map(|it| it.commit) {
+            return;
+        }
+        if ledger.waiting_for.is_some() {
+            return;
+        }
+        seen = seen.max(version);
+        let _newer = house.shelf.wait_newer(seen, TICK);
+    }
+}
+
+/// How often a progress bar looks.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Commits what is there once, without an agent: for `remd init`.
+///
+/// Gives the subject of the commit, if there was anything to commit.
+pub fn commit_once(
+    vault: &Path,
+    settings: &Settings,
+    adopting: bool,
+) -> Result<Option<String>, BootError> {
+    let Some(_lock) = lock::try_lock_dir(vault)? else {
+        // An agent runs: it commits by itself.
+        return Ok(None);
+    };
+    let mut history = History::open(vault, &super::options(settings))?;
+    let filter = filter(settings, &MountWish::Off, vault);
+    let mut ignores = history.ignores()?;
+    let scan = watch::scan(vault, None, &filter, &mut |path| ignores.is_ignored(path, true))?;
+    let mut look = Look::default();
+    super::add_scan(&mut look, None, scan);
+    let kind = if adopting { CauseKind::Adopt } else { CauseKind::Edit };
+    let snapshot = history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
+    Ok(snapshot.head.map(|it| it.subject))
+}
+
+/// The process that answers on the vault's socket, if one does.
+fn running_pid(vault: &Path, dirs: &Dirs) -> Option<u32> {
+    use crate::serve::{Answer, Request, client};
+    let socket = dirs.socket(vault).ok()?;
+    match client::ask(&socket, Request::Status, Duration::from_secs(2)).ok()? {
+        Answer::Status(status) => status.agent.pid,
+        _ => None,
+    }
+}
+
+/// What a person should know from the start.
+fn notes(house: &House, history: &History) {
+    if !history.has_identity() {
+        house.problems.report(
+            "identity",
+            Level::Note,
+            "Git knows no name and address for you; commits carry `remd`",
+            "git config --global user.name 'Your Name' && git config --global user.email you@example.org",
+        );
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|it| fs::stat(&it.join("git")).is_ok()) {
+        house.problems.report(
+            "git",
+            Level::Note,
+            "The program `git` is not installed; remd commits without it, but you may want it",
+            "sudo apt install git",
+        );
+    }
+    if house.dirs.runtime_is_fallback {
+        house.problems.report(
+            "runtime-dir",
+            Level::Note,
+            &format!(
+                "XDG_RUNTIME_DIR names no folder of yours; the socket is below `{}`",
+                house.dirs.runtime.display()
+            ),
+            "Log in through systemd (`loginctl`), or set XDG_RUNTIME_DIR to a folder of your own.",
+        );
+    }
+}
+
+/// What is never looked at: derived state, the jobs' sessions, and a mount point in the vault
+/// (where nothing is mounted, but somebody may try).
+fn filter(settings: &Settings, mount: &MountWish, vault: &Path) -> Filter {
+    let layout = &settings.layout;
+    let mount = match mount {
+        MountWish::At(path) => path.strip_prefix(vault).ok(),
+        MountWish::Off => None,
+    };
+    let mount = mount.and_then(|it| VaultPath::from_os(it).ok());
+    let derived = [&layout.metadata, &layout.agent];
+    Filter::new(derived.into_iter().filter_map(|it| VaultPath::new(it).ok()).chain(mount))
+}
+
+/// Ignore rules that were read so long ago are read again.
+const RULES_KEEP: Duration = Duration::from_millis(50);
+
+fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Watcher> {
+    let intake = house.intake.clone();
+    let mut ignores = history.ignores().ok();
+    let mut read_at = clock::now();
+    let mut git_dirs = vec![history.git_dir().to_owned(), history.common_dir().to_owned()];
+    git_dirs.dedup();
+    let watcher = Watcher::start(
+        &house.vault,
+        &git_dirs,
+        filter.clone(),
+        Box::new(move |path| {
+            let Some(ignores) = &mut ignores else { return false };
+            // The watcher asks anew when a rule changes; a walk asks many times in a row.
+            if clock::now() - read_at > RULES_KEEP {
+                if let Err(err) = ignores.reload() {
+                    tracing::warn!(error = %committer::chain(&err), "ignore rules stay as they were");
+                }
+                read_at = clock::now();
+            }
+            ignores.is_ignored(path, true)
+        }),
+        Box::new(move |hints, burst| intake.hint(hints, burst)),
+    );
+    match watcher {
+        Ok(watcher) => {
+            house.watch.set(Some(watcher.mailbox()));
+            Some(watcher)
+        }
+        Err(err) => {
+            house.problems.report(
+                "watch",
+                Level::Error,
+                &committer::chain(&err),
+                "Edits are found by a look every ten minutes; mend this and restart the agent.",
+            );
+            None
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, BootError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(BootError::Runtime)
+}
+
+pub(super) fn join(thread: JoinHandle<()>) {
+    let name = thread.thread().name().unwrap_or("thread").to_owned();
+    if thread.join().is_err() {
+        tracing::error!(thread = name, "ended by a fault in itself");
+    }
+}
+
+/// Ends the process if stopping takes too long: systemd would, less kindly.
+fn spawn_deadline() {
+    std::thread::spawn(|| {
+        std::thread::sleep(STOP_LIMIT);
+        tracing::error!("stopping took too long; what is left is found again at the next start");
+        std::process::exit(1);
+    });
+}
+
+fn tell_systemd(states: &[NotifyState<'_>]) {
+    if let Err(err) = sd_notify::notify(states) {
+        tracing::warn!(error = %err, "cannot tell systemd");
+    }
+}

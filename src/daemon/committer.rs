@@ -1,0 +1,338 @@
+//! The only writer: turns hints into commits.
+//!
+//! Takes hints and asks from the intake, gives heads to whoever follows the ledger. Owns the
+//! [`History`]. Runs on a thread of its own, named like this file.
+//!
+//! **Invariant:** a hint is given up only when what it points at is in HEAD, held back, or named
+//! in the ledger; whatever fails is tried again, with growing pauses, until it is well.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::base::clock;
+use crate::daemon::house::House;
+use crate::daemon::intake::{Ask, Flushed, Wake};
+use crate::daemon::problems::Level;
+use crate::history::{Cause, CauseKind, History, Kept, Look, Snapshot, SnapshotError};
+use crate::render::status::KeptOut;
+use crate::vault::VaultPath;
+use crate::watch::{self, Filter, Hints, Skip};
+
+/// The whole vault is looked at this often, whatever the watcher says.
+const RECONCILE: Duration = Duration::from_secs(600);
+
+/// The first pause after a failure; it doubles up to [`MAX_RETRY`].
+const MIN_RETRY: Duration = Duration::from_millis(500);
+const MAX_RETRY: Duration = Duration::from_secs(15);
+
+/// How often a look is repeated because files changed while they were read.
+const MAX_AGAIN: usize = 5;
+
+/// The committer's own state.
+pub struct Committer {
+    house: House,
+    history: History,
+    filter: Filter,
+    /// The next look at everything.
+    reconcile_at: Instant,
+    /// The next try of what failed, and the pause after that.
+    retry: Option<(Instant, Duration)>,
+    /// Whether the first commit of this agent adopts what was there.
+    adopting: bool,
+    /// What stays out of the commits, and why.
+    kept_out: BTreeMap<VaultPath, Kept>,
+}
+
+impl Committer {
+    pub fn new(house: House, history: History, filter: Filter, adopting: bool) -> Self {
+        Self {
+            house,
+            history,
+            filter,
+            reconcile_at: clock::now(),
+            retry: None,
+            adopting,
+            kept_out: BTreeMap::new(),
+        }
+    }
+
+    /// Works until the intake is stopped.
+    pub fn run(mut self) {
+        loop {
+            let settings = self.house.settings.get();
+            self.history.set_options(super::options(&settings));
+            let look_again = self.retry.map_or(self.reconcile_at, |it| it.0.min(self.reconcile_at));
+            let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
+            if matches!(wake, Wake::Stop) {
+                if !self.house.intake.is_paused() {
+                    self.turn(Hints::everything());
+                }
+                return;
+            }
+            let served = catch_unwind(AssertUnwindSafe(|| self.serve(wake)));
+            if served.is_err() {
+                self.house.problems.report(
+                    "commit-fault",
+                    Level::Error,
+                    "The committer met a fault in itself; its log says more",
+                    "Everything is looked at again by itself; please report the fault.",
+                );
+                self.house.intake.put_back(Hints::everything());
+                self.house.intake.done();
+                self.retry_later();
+            }
+        }
+    }
+
+    fn serve(&mut self, wake: Wake) {
+        match wake {
+            Wake::Settled(hints) => {
+                self.turn(hints);
+            }
+            Wake::Due(mut hints) => {
+                hints.rescan |= self.reconcile_at <= clock::now();
+                if self.house.intake.is_paused() {
+                    self.house.intake.put_back(hints);
+                    self.house.intake.done();
+                    self.reconcile_at = clock::now() + RECONCILE;
+                    self.retry = None;
+                } else {
+                    self.turn(hints);
+                }
+            }
+            Wake::Asked(hints, asks) => self.answer(hints, asks),
+            Wake::Stop => {}
+        }
+    }
+
+    fn answer(&mut self, mut hints: Hints, asks: Vec<Ask>) {
+        for ask in asks {
+            let (reply, accept) = match ask {
+                Ask::Flush(reply) => (reply, false),
+                Ask::Accept(reply) => (reply, true),
+            };
+            let accepted: Vec<VaultPath> = if accept {
+                let held = self.history.held().iter().cloned().collect();
+                self.history.accept_held();
+                held
+            } else {
+                Vec::new()
+            };
+            let mut flushed = if self.house.intake.is_paused() && !accept {
+                self.house.intake.put_back(std::mem::take(&mut hints));
+                self.house.intake.done();
+                Flushed {
+                    waiting_for: vec!["committing is paused (`remd resume`)".to_owned()],
+                    needs_person: true,
+                    ..Flushed::default()
+                }
+            } else {
+                // A look at everything serves every hint that was there before it.
+                self.turn(Hints { rescan: true, ..std::mem::take(&mut hints) })
+            };
+            flushed.accepted = accepted;
+            // Whoever asked may have given up waiting; the work is done all the same.
+            let _gone = reply.send(flushed);
+        }
+    }
+
+    /// Looks, commits, and says how it went. Hints that could not be served go back.
+    fn turn(&mut self, hints: Hints) -> Flushed {
+        let flushed = self.try_turn(hints);
+        self.house.intake.done();
+        flushed
+    }
+
+    fn try_turn(&mut self, mut hints: Hints) -> Flushed {
+        for _ in 0..MAX_AGAIN {
+            let rescan = hints.rescan;
+            match self.commit(&hints) {
+                Ok(snapshot) => {
+                    self.well(rescan);
+                    let flushed = self.publish(&snapshot);
+                    if snapshot.again.is_empty() {
+                        return flushed;
+                    }
+                    hints = Hints { paths: snapshot.again, ..Hints::default() };
+                }
+                Err(err) => {
+                    self.house.intake.put_back(hints);
+                    return self.unwell(&err);
+                }
+            }
+        }
+        // A file that never holds still: its next event, or the next try, brings it in.
+        let waiting_for = hints.paths.iter().map(|it| format!("`{it}` keeps changing")).collect();
+        self.house.intake.put_back(hints);
+        self.retry_later();
+        Flushed { waiting_for, ..Flushed::default() }
+    }
+
+    fn commit(&mut self, hints: &Hints) -> Result<Snapshot, SnapshotError> {
+        let look = match self.look(hints) {
+            Ok(look) => look,
+            Err(err) => {
+                // A vault that is gone is the better reason, if that is the reason.
+                self.history.snapshot(&Look::default(), &Cause::edit())?;
+                return Err(err);
+            }
+        };
+        let kind = if self.adopting { CauseKind::Adopt } else { CauseKind::Edit };
+        let snapshot = self.history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
+        self.remember_kept_out(&look, &snapshot);
+        if hints.rescan {
+            self.adopting = false;
+        }
+        Ok(snapshot)
+    }
+
+    /// What the hints point at, listed from the disk.
+    fn look(&mut self, hints: &Hints) -> Result<Look, SnapshotError> {
+        let mut look = Look { paths: hints.paths.clone(), ..Look::default() };
+        let mut ignores = self.history.ignores()?;
+        let folders: Vec<Option<&VaultPath>> =
+            if hints.rescan { vec![None] } else { hints.folders.iter().map(Some).collect() };
+        for folder in folders {
+            let scan = watch::scan(&self.house.vault, folder, &self.filter, &mut |path| {
+                ignores.is_ignored(path, true)
+            })?;
+            look.paths.extend(folder.cloned());
+            if folder.is_none() {
+                self.report_skipped(&scan.skipped);
+            }
+            super::add_scan(&mut look, folder, scan);
+        }
+        Ok(look)
+    }
+
+    /// A look at a part says nothing of what is kept out elsewhere.
+    fn remember_kept_out(&mut self, look: &Look, snapshot: &Snapshot) {
+        let seen_again = |path: &VaultPath| {
+            look.paths.contains(path)
+                || look.found.contains(path)
+                || look
+                    .complete_below
+                    .iter()
+                    .any(|it| it.as_ref().is_none_or(|folder| path.is_within(folder.as_bytes())))
+        };
+        self.kept_out.retain(|path, _| !seen_again(path));
+        self.kept_out.extend(snapshot.kept_out.iter().cloned());
+    }
+
+    fn report_skipped(&self, skipped: &[(VaultPath, Skip)]) {
+        match skipped.first() {
+            None => self.house.problems.clear("skipped"),
+            Some((path, why)) => self.house.problems.report(
+                "skipped",
+                match skipped.iter().any(|it| matches!(it.1, Skip::Unreadable(_))) {
+                    true => Level::Warning,
+                    false => Level::Note,
+                },
+                &match skipped.len() {
+                    1 => format!("`{path}` is not looked into: {why}"),
+                    count => format!("{count} places are not looked into, as `{path}`: {why}"),
+                },
+                "Nothing in them is committed or searched; list them in .gitignore if that is meant.",
+            ),
+        }
+    }
+
+    /// Tells everybody what the snapshot found.
+    fn publish(&mut self, snapshot: &Snapshot) -> Flushed {
+        if let Some(head) = &snapshot.head {
+            tracing::info!(commit = %head.commit.short(), changes = snapshot.changes.len(), subject = %head.subject, "committed");
+        }
+        let head = match &snapshot.head {
+            Some(head) => Some(head.clone()),
+            None => self.history.head().ok().flatten(),
+        };
+        let kept_out: Vec<KeptOut> = self
+            .kept_out
+            .iter()
+            .map(|(path, why)| KeptOut { path: path.to_string(), why: why.to_string() })
+            .collect();
+        let held: Vec<VaultPath> = snapshot.held.iter().cloned().collect();
+        let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
+        let flushed = Flushed {
+            committed: true,
+            waiting_for,
+            needs_person: !held.is_empty(),
+            accepted: Vec::new(),
+        };
+        let remedy = self.kept_out.values().next().map(Kept::hint);
+        match kept_out.first() {
+            None => self.house.problems.clear("kept-out"),
+            Some(first) => self.house.problems.report(
+                "kept-out",
+                Level::Warning,
+                &match kept_out.len() {
+                    1 => format!("`{}` is kept out of the commits: {}", first.path, first.why),
+                    count => format!(
+                        "{count} files are kept out of the commits, as `{}`: {}",
+                        first.path, first.why
+                    ),
+                },
+                &format!("{} `remd status --json` names all.", remedy.unwrap_or_default()),
+            ),
+        }
+        self.house.ledger.update(|ledger| {
+            if ledger.head.as_ref().map(|it| it.commit) != head.as_ref().map(|it| it.commit) {
+                ledger.head_since = clock::unix_seconds();
+            }
+            ledger.head = head;
+            ledger.waiting_for = None;
+            ledger.kept_out = kept_out;
+            ledger.held = held;
+            ledger.looked = true;
+        });
+        flushed
+    }
+
+    fn well(&mut self, looked_at_all: bool) {
+        self.retry = None;
+        if looked_at_all {
+            self.reconcile_at = clock::now() + RECONCILE;
+        }
+        for id in ["commit", "commit-fault", "vault-lost", "git-lock", "git-busy"] {
+            self.house.problems.clear(id);
+        }
+    }
+
+    fn unwell(&mut self, err: &SnapshotError) -> Flushed {
+        let what = chain(err);
+        let remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
+        let (id, level) = match err {
+            SnapshotError::VaultLost(_) => ("vault-lost", Level::Error),
+            SnapshotError::Locked { .. } => ("git-lock", Level::Error),
+            SnapshotError::Busy { .. } => ("git-busy", Level::Warning),
+            _ => ("commit", Level::Error),
+        };
+        self.house.problems.report(id, level, &what, &remedy);
+        self.retry_later();
+        self.house.ledger.update(|ledger| ledger.waiting_for = Some(what.clone()));
+        Flushed {
+            committed: false,
+            waiting_for: vec![what],
+            needs_person: matches!(err, SnapshotError::Busy { .. } | SnapshotError::VaultLost(_)),
+            accepted: Vec::new(),
+        }
+    }
+
+    fn retry_later(&mut self) {
+        let pause = self.retry.map_or(MIN_RETRY, |it| (it.1 * 2).min(MAX_RETRY));
+        self.retry = Some((clock::now() + pause, pause));
+    }
+}
+
+/// An error and its causes in one line.
+pub fn chain(err: &dyn std::error::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,324 @@
+//! Answers questions for the mount and the socket.
+//!
+//! Reads the house's mailboxes, asks the intake. Any thread.
+//!
+//! **Invariant:** both doors get their pages from here, so that they give the same bytes.
+
+use std::hash::{Hash as _, Hasher as _};
+use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crate::base::clock;
+use crate::config;
+use crate::daemon::house::House;
+use crate::daemon::intake::{Ask, Flushed};
+use crate::daemon::{health, pages};
+use crate::index::{Card, IndexView};
+use crate::mount::{Answers, EntryKind, Unanswered};
+use crate::render::AsOf;
+use crate::render::links::{Direction, Links};
+use crate::render::nodes::{Node, Nodes};
+use crate::render::status::Status;
+use crate::search::{self, Neighbour, Query, QueryError, Results};
+use crate::serve::socket::Handler;
+use crate::serve::{Answer, Form, Request};
+use crate::vault::VaultPath;
+use crate::watch::Watcher;
+
+/// How long a query may take before its page is what was found so far.
+const SEARCH_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long the marker may take through the watcher.
+const MARKER_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long accepting held deletions may take.
+const ACCEPT_LIMIT: Duration = Duration::from_secs(110);
+
+/// Answers from one house.
+pub struct Desk {
+    house: House,
+    /// Gone while the agent stops.
+    watcher: Option<Weak<Watcher>>,
+    overrides: Vec<String>,
+}
+
+impl Desk {
+    pub fn new(house: House, watcher: Option<Weak<Watcher>>, overrides: Vec<String>) -> Self {
+        Self { house, watcher, overrides }
+    }
+
+    /// Reads the settings again; keeps the last good ones where that fails.
+    pub fn reload(&self) -> Answer {
+        match config::load(&self.house.vault, &self.house.dirs.user_settings(), &self.overrides) {
+            Ok(loaded) => {
+                let layout_moved = loaded.settings.layout != self.house.settings.get().layout;
+                self.house.problems.clear("settings-error");
+                super::report_settings(&self.house.problems, &loaded.warnings);
+                self.house.settings.set(loaded.settings);
+                let said = if layout_moved {
+                    "Settings are read again; names of folders change at the next start."
+                } else {
+                    "Settings are read again."
+                };
+                tracing::info!("settings read again");
+                Answer::Done { said: said.to_owned(), paths: Vec::new() }
+            }
+            Err(err) => {
+                let what = super::committer::chain(&err);
+                self.house.problems.report(
+                    "settings-error",
+                    super::problems::Level::Error,
+                    &what,
+                    "The last good settings go on; mend the file and say `remd reload`.",
+                );
+                Answer::Failed {
+                    message: what,
+                    hint: Some("The last good settings go on.".to_owned()),
+                    usage: false,
+                }
+            }
+        }
+    }
+
+    fn settle(&self, limit: Duration) -> Answer {
+        let deadline = clock::now() + limit;
+        let left = || deadline.saturating_duration_since(clock::now());
+        // What is on its way through the watcher arrives first, so that nothing is left over for
+        // later; the look at everything below needs none of it to be complete.
+        if let Some(watcher) = self.watcher.as_ref().and_then(Weak::upgrade)
+            && !watcher.flush(left().min(MARKER_LIMIT))
+        {
+            tracing::debug!("the marker did not come through the watcher; the scan decides");
+        }
+        let flushed = loop {
+            let flushed = self.house.intake.ask(Ask::Flush, left());
+            match flushed {
+                // A lock that is held, or a file that is being written: it passes.
+                Some(Flushed { committed: false, needs_person: false, .. })
+                    if left() > Duration::from_millis(100) =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                other => break other,
+            }
+        };
+        let Some(flushed) = flushed else {
+            return self.settled(false, vec!["the committer is still at work".to_owned()], false);
+        };
+        let mut waiting_for = flushed.waiting_for;
+        if flushed.needs_person || !flushed.committed {
+            let held = self.house.ledger.get().held.len();
+            if held > 0 {
+                waiting_for.push(format!("{held} deletions are held back (`remd accept`)"));
+            }
+            return self.settled(false, waiting_for, flushed.needs_person);
+        }
+        // The index follows; HEAD may move on meanwhile, which is no part of this call.
+        let Some(head) = self.house.ledger.get().head.map(|it| it.commit) else {
+            return self.settled(true, waiting_for, false);
+        };
+        let mut seen = 0;
+        loop {
+            let (version, shelf) = self.house.shelf.get_versioned();
+            if shelf.progress.is_none()
+                && shelf.view.and_then(|it| it.at()).is_some_and(|at| self.reached(at, head))
+            {
+                return self.settled(true, waiting_for, false);
+            }
+            seen = seen.max(version);
+            if self.house.shelf.wait_newer(seen, left()).is_none() {
+                return self.settled(
+                    false,
+                    vec!["the index is still behind HEAD".to_owned()],
+                    false,
+                );
+            }
+        }
+    }
+
+    /// Whether the index at `at` holds `head`: the same, or something later.
+    fn reached(&self, at: crate::vault::CommitId, head: crate::vault::CommitId) -> bool {
+        at == head || self.house.ledger.get().head.is_some_and(|it| it.commit == at)
+    }
+
+    fn settled(&self, settled: bool, waiting_for: Vec<String>, needs_person: bool) -> Answer {
+        let status = Box::new(health::status(&self.house));
+        Answer::Settled { settled, waiting_for, needs_person, status }
+    }
+
+    fn accept(&self, dry_run: bool) -> Answer {
+        let held: Vec<String> =
+            self.house.ledger.get().held.iter().map(|it| it.to_string()).collect();
+        if held.is_empty() {
+            return Answer::Done { said: "Nothing is held back.".to_owned(), paths: Vec::new() };
+        }
+        if dry_run {
+            let said = format!("Would commit the deletion of {} files.", held.len());
+            return Answer::Done { said, paths: held };
+        }
+        match self.house.intake.ask(Ask::Accept, ACCEPT_LIMIT) {
+            Some(Flushed { committed: true, accepted, .. }) => Answer::Done {
+                said: format!("Committed the deletion of {} files.", accepted.len()),
+                paths: accepted.iter().map(|it| it.to_string()).collect(),
+            },
+            Some(flushed) => Answer::Failed {
+                message: format!("Not committed: {}", flushed.waiting_for.join("; ")),
+                hint: Some("It is accepted, and committed as soon as that is over.".to_owned()),
+                usage: false,
+            },
+            None => Answer::Failed {
+                message: "The committer did not answer in time".to_owned(),
+                hint: Some("`remd status` says what it does.".to_owned()),
+                usage: false,
+            },
+        }
+    }
+
+    fn page(&self, query: &Query, form: Form) -> Answer {
+        match self.results(query, clock::now() + SEARCH_LIMIT) {
+            Ok(results) => pages::answer(query, &results, form, &self.house.vault),
+            Err(err) => Answer::Failed { message: err.to_string(), hint: err.hint(), usage: true },
+        }
+    }
+
+    fn results(&self, query: &Query, until: Instant) -> Result<Results, QueryError> {
+        let shelf = self.house.shelf.get();
+        let Some(view) = shelf.view else {
+            return Ok(pages::not_ready(shelf.progress));
+        };
+        let mut results = search::search(&view, query, until)?;
+        results.commits_behind = health::commits_behind(&self.house);
+        results.edits_uncommitted = self.house.intake.pending();
+        if let Some(progress) = shelf.progress {
+            results.partial = Some(pages::progress_text(progress));
+        } else if view.at().is_none() && !self.house.ledger.get().looked {
+            results.partial = Some("the vault is being looked at for the first time".to_owned());
+        }
+        Ok(results)
+    }
+
+    fn as_of(&self, view: &IndexView) -> AsOf {
+        AsOf {
+            at: view.at(),
+            commits_behind: health::commits_behind(&self.house),
+            edits_uncommitted: self.house.intake.pending(),
+        }
+    }
+
+    fn index_view(&self) -> Option<Arc<IndexView>> {
+        self.house.shelf.get().view
+    }
+}
+
+impl Handler for Desk {
+    fn answer(&self, request: Request) -> Answer {
+        match request {
+            Request::Status => Answer::Status(Box::new(health::status(&self.house))),
+            Request::Settle { timeout_ms } => self.settle(Duration::from_millis(timeout_ms)),
+            Request::Search { query, form } => self.page(&query, form),
+            Request::Accept { dry_run } => self.accept(dry_run),
+            Request::Pause => {
+                self.house.intake.set_paused(true);
+                let said = "Committing is paused; edits wait. Go on with `remd resume`.".to_owned();
+                Answer::Done { said, paths: Vec::new() }
+            }
+            Request::Resume => {
+                self.house.intake.set_paused(false);
+                Answer::Done { said: "Committing goes on.".to_owned(), paths: Vec::new() }
+            }
+            Request::Reload => self.reload(),
+        }
+    }
+}
+
+impl Answers for Desk {
+    fn view(&self) -> u64 {
+        // What a page says beside the hits changes with these too.
+        let behind = u64::try_from(self.house.intake.pending()).unwrap_or(u64::MAX);
+        let head = self.house.ledger.get_versioned().0;
+        let shelf = self.house.shelf.get_versioned().0;
+        let mut mixed = std::hash::DefaultHasher::new();
+        (behind, head, shelf).hash(&mut mixed);
+        mixed.finish()
+    }
+
+    fn search(&self, query: &Query, until: Instant) -> Result<Results, Unanswered> {
+        self.results(query, until).map_err(|err| Unanswered::Refused(err.to_string()))
+    }
+
+    fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered> {
+        let shelf = self.house.shelf.get();
+        let Some(view) = shelf.view else {
+            return Err(Unanswered::NotYet("the index is being opened".to_owned()));
+        };
+        let hits = search::nodes(&view, query, until)
+            .map_err(|err| Unanswered::Refused(err.to_string()))?;
+        let hits: Vec<Node> = hits
+            .into_iter()
+            .map(|it| Node {
+                path: it.path,
+                name: it.name,
+                description: it.description,
+                score: it.score,
+            })
+            .collect();
+        Ok(Nodes {
+            candidates: hits.len(),
+            hits,
+            as_of: self.as_of(&view),
+            partial: shelf.progress.map(pages::progress_text),
+        })
+    }
+
+    fn entry(&self, path: &VaultPath) -> Option<EntryKind> {
+        let view = self.index_view()?;
+        if view.note(path).is_some() {
+            return Some(EntryKind::Note);
+        }
+        (!below(&view, path).is_empty()).then_some(EntryKind::Folder)
+    }
+
+    fn entries(&self, folder: &VaultPath) -> Vec<(Vec<u8>, EntryKind)> {
+        let Some(view) = self.index_view() else { return Vec::new() };
+        let mut entries: Vec<(Vec<u8>, EntryKind)> = Vec::new();
+        for card in below(&view, folder) {
+            let rest = &card.path.as_bytes()[folder.as_bytes().len() + 1..];
+            let (name, kind) = match rest.iter().position(|it| *it == b'/') {
+                Some(slash) => (&rest[..slash], EntryKind::Folder),
+                None => (rest, EntryKind::Note),
+            };
+            if entries.last().is_none_or(|last| last.0 != name) {
+                entries.push((name.to_vec(), kind));
+            }
+        }
+        entries
+    }
+
+    fn links(&self, path: &VaultPath, direction: Direction) -> Option<Links> {
+        let view = self.index_view()?;
+        view.note(path)?;
+        let neighbours = match direction {
+            Direction::Out => view.outlinks(path).iter().map(Neighbour::from).collect(),
+            Direction::In => view.inlinks(path).iter().map(Neighbour::from).collect(),
+        };
+        Some(Links { neighbours, as_of: self.as_of(&view) })
+    }
+
+    fn status(&self) -> Status {
+        health::status(&self.house)
+    }
+
+    fn vault_root(&self) -> &Path {
+        &self.house.vault
+    }
+}
+
+/// The indexed notes below a folder, by path.
+fn below<'a>(view: &'a IndexView, folder: &VaultPath) -> &'a [Arc<Card>] {
+    let prefix = [folder.as_bytes(), b"/"].concat();
+    let notes = view.notes();
+    let start = notes.partition_point(|it| it.path.as_bytes() < prefix.as_slice());
+    let rest = &notes[start..];
+    &rest[..rest.partition_point(|it| it.path.as_bytes().starts_with(&prefix))]
+}

@@ -1,0 +1,263 @@
+//! Assembles [`Status`] and decides what *settled* means.
+//!
+//! Reads the house's mailboxes, asks nobody. Any thread.
+//!
+//! **Invariant:** the verdict is never better than the worst open problem.
+
+use std::path::Path;
+
+use crate::base::clock;
+use crate::daemon::house::{House, MountState, Shelf};
+use crate::daemon::problems::Level;
+use crate::index::IndexView;
+use crate::mount;
+use crate::render::status::{Agent, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch};
+use crate::watch::{WatchMode, WatchStats};
+
+/// The version of the status object; raised when a field changes its meaning or goes.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Commits are counted up to here.
+const MOST_COUNTED: usize = 1000;
+
+/// The policy on credentials, until there is one.
+pub const SECRETS: &str = "off (credentials in notes are committed like any text)";
+
+/// How many held paths are named; the rest is counted.
+const HELD_EXAMPLES: usize = 5;
+
+/// How many notes that are not read as they stand are named; the rest is counted.
+const TROUBLED_NAMED: usize = 100;
+
+/// The agent's state right now.
+pub fn status(house: &House) -> Status {
+    let ledger = house.ledger.get();
+    let shelf = house.shelf.get();
+    let watch = house.watch.get().map(|it| it.get());
+    let commits_behind = commits_behind(house);
+    let mut problems = house.problems.list();
+    problems.extend(watch.as_ref().and_then(watch_problem));
+    problems.extend(shelf.view.as_deref().and_then(troubled_problem));
+    if !ledger.held.is_empty() {
+        problems.insert(0, held_problem(ledger.held.len()));
+    }
+    let (mount, unmounted) = mount(&house.mount.get());
+    problems.extend(unmounted);
+    let edits = house.intake.pending();
+    let paused = house.intake.is_paused();
+    let mut status = Status {
+        schema_version: SCHEMA_VERSION,
+        vault: house.vault.display().to_string(),
+        agent: Agent {
+            running: true,
+            pid: Some(std::process::id()),
+            since: Some(house.since),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            paused,
+        },
+        head: ledger.head.as_ref().map(|it| Head {
+            commit: it.commit.to_string(),
+            branch: it.branch.clone(),
+            subject: it.subject.clone(),
+            time: it.time,
+        }),
+        pending: Pending {
+            edits,
+            waiting_for: if paused {
+                Some("paused (`remd resume`)".to_owned())
+            } else {
+                ledger.waiting_for
+            },
+            held_deletions: ledger.held.len(),
+            held_examples: ledger
+                .held
+                .iter()
+                .take(HELD_EXAMPLES)
+                .map(|it| it.to_string())
+                .collect(),
+            kept_out: ledger.kept_out,
+        },
+        index: index(&shelf, commits_behind, ledger.head_since),
+        mount,
+        watch: Watch {
+            mode: match watch.as_ref().map(|it| &it.mode) {
+                Some(WatchMode::Inotify) => "inotify".to_owned(),
+                Some(WatchMode::Polling { .. }) => "polling".to_owned(),
+                Some(WatchMode::Off { .. }) | None => "off".to_owned(),
+            },
+            watches: watch.as_ref().map_or(0, |it| it.watches),
+            watch_limit: watch.and_then(|it| it.limit).map(|it| it.watches),
+        },
+        secrets: SECRETS.to_owned(),
+        problems,
+        ..Status::default()
+    };
+    (status.verdict, status.summary) = verdict(&status, ledger.looked);
+    status
+}
+
+/// How many commits HEAD is ahead of the index.
+pub fn commits_behind(house: &House) -> usize {
+    let head = house.ledger.get().head.map(|it| it.commit);
+    let at = house.shelf.get().view.and_then(|it| it.at());
+    match (at, head) {
+        (at, head) if at == head => 0,
+        (_, None) => 0,
+        // What cannot be counted is at least one.
+        (at, Some(head)) => house.reader.count_between(at, head, MOST_COUNTED).unwrap_or(1).max(1),
+    }
+}
+
+/// What is wrong with the watcher, if something is.
+fn watch_problem(stats: &WatchStats) -> Option<Problem> {
+    let (level, what, remedy) = match &stats.mode {
+        WatchMode::Inotify if stats.alive => return None,
+        WatchMode::Inotify => (
+            Level::Error,
+            "The watcher does not answer".to_owned(),
+            "It is replaced by itself; edits are found by a look every ten minutes.".to_owned(),
+        ),
+        WatchMode::Polling { why, remedy } => {
+            (Level::Warning, format!("Polling instead of watching: {why}"), remedy.clone())
+        }
+        WatchMode::Off { why } => (
+            Level::Error,
+            format!("Nothing is watched: {why}"),
+            "Edits are found by a look every ten minutes; mend this and restart.".to_owned(),
+        ),
+    };
+    Some(Problem {
+        id: "watch".to_owned(),
+        level: level.text().to_owned(),
+        what,
+        remedy,
+        since: 0,
+        count: 1,
+    })
+}
+
+fn held_problem(held: usize) -> Problem {
+    Problem {
+        id: "held-deletions".to_owned(),
+        level: Level::Warning.text().to_owned(),
+        what: format!("{held} notes are gone from the disk at once; their deletion is held back"),
+        remedy:
+            "Bring them back (an unmounted folder?), or let the deletion through: `remd accept`"
+                .to_owned(),
+        since: clock::unix_seconds(),
+        count: 1,
+    }
+}
+
+fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
+    let progress = shelf.progress.map(|(done, all)| {
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = done as f64 / all.max(1) as f64;
+        share.min(1.0)
+    });
+    #[expect(clippy::cast_precision_loss, reason = "an age for people")]
+    let behind_for =
+        (commits_behind > 0).then(|| (clock::unix_seconds() - head_since).max(0) as f64);
+    let Some(view) = &shelf.view else {
+        return Index { commits_behind, behind_for, progress, ..Index::default() };
+    };
+    let counts = view.counts();
+    let (troubled_notes, troubled) = troubled(view);
+    Index {
+        troubled_notes,
+        troubled,
+        commit: view.at().map(|it| it.to_string()),
+        commits_behind,
+        behind_for,
+        notes: counts.notes,
+        chunks: counts.chunks,
+        links: counts.links,
+        progress,
+        bytes: view.bytes_on_disk(),
+        ambiguous_links: counts.ambiguous_links,
+    }
+}
+
+/// How many notes are not read as they stand, and the first of them.
+pub fn troubled(view: &IndexView) -> (usize, Vec<Troubled>) {
+    let all = view.troubled();
+    let named = all.iter().take(TROUBLED_NAMED).map(|it| Troubled {
+        path: it.path.to_string(),
+        problems: it.problems.iter().map(|it| it.to_string()).collect(),
+    });
+    (all.len(), named.collect())
+}
+
+/// The same as a note for people.
+pub fn troubled_problem(view: &IndexView) -> Option<Problem> {
+    let all = view.troubled();
+    let first = all.first()?;
+    let verb = if all.len() == 1 { "note is" } else { "notes are" };
+    let why = first.problems.join("; ");
+    Some(Problem {
+        id: "notes".to_owned(),
+        level: Level::Note.text().to_owned(),
+        what: format!("{} {verb} not read as written, as `{}`: {why}", all.len(), first.path),
+        remedy: "The rest of it is searched. `remd status --json` names more under `troubled`."
+            .to_owned(),
+        since: clock::unix_seconds(),
+        count: 1,
+    })
+}
+
+/// How the mount stands; one that somebody took away since the keeper looked is named at once.
+fn mount(state: &MountState) -> (Mount, Option<Problem>) {
+    let failed = |path: &Path, why: &str| Mount {
+        state: "failed".to_owned(),
+        path: Some(path.display().to_string()),
+        why: Some(why.to_owned()),
+    };
+    match state {
+        MountState::Off => (Mount { state: "off".to_owned(), path: None, why: None }, None),
+        MountState::Mounted { path, device: Some(device) } if !mount::is_at(path, device) => {
+            let why =
+                format!("`{}` was unmounted, or mounted over, by somebody else", path.display());
+            let problem = Problem {
+                id: "mount".to_owned(),
+                level: Level::Warning.text().to_owned(),
+                what: why.clone(),
+                remedy: "It is mounted again by itself in a moment.".to_owned(),
+                since: clock::unix_seconds(),
+                count: 1,
+            };
+            (failed(path, &why), Some(problem))
+        }
+        MountState::Mounted { path, .. } => {
+            let path = Some(path.display().to_string());
+            (Mount { state: "mounted".to_owned(), path, why: None }, None)
+        }
+        MountState::Failed { path, why } => (failed(path, why), None),
+    }
+}
+
+fn verdict(status: &Status, looked: bool) -> (String, String) {
+    let worst = |level: &str| status.problems.iter().find(|it| it.level == level);
+    let (verdict, summary) = if let Some(problem) = worst("error") {
+        ("degraded", problem.what.clone())
+    } else if status.pending.held_deletions > 0 {
+        (
+            "held",
+            format!("{} deletions are held back until you decide", status.pending.held_deletions),
+        )
+    } else if let Some(problem) = worst("warning") {
+        ("degraded", problem.what.clone())
+    } else if let Some(why) = &status.pending.waiting_for {
+        ("working", format!("edits wait: {why}"))
+    } else if let Some(progress) = status.index.progress {
+        ("working", format!("indexing, {:.0} % done", progress * 100.0))
+    } else if !looked {
+        ("working", "looking at the vault".to_owned())
+    } else if status.pending.edits > 0 {
+        ("working", format!("{} changes not committed yet", status.pending.edits))
+    } else if status.index.commits_behind > 0 {
+        ("working", format!("the index is {} commits behind", status.index.commits_behind))
+    } else {
+        ("ok", "everything is committed and searchable".to_owned())
+    };
+    (verdict.to_owned(), summary)
+}

@@ -1,0 +1,81 @@
+//! What the threads of one agent share.
+//!
+//! Every field is a mailbox, a door or a constant: a thread writes its own mailbox and reads the
+//! others'. Any thread.
+//!
+//! **Invariant:** nothing here is the truth about the vault; Git and the disk are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::base::latest::Latest;
+use crate::config::{Dirs, Settings};
+use crate::daemon::intake::Intake;
+use crate::daemon::problems::Problems;
+use crate::history::{Head, Reader};
+use crate::index::IndexView;
+use crate::render::status::KeptOut;
+use crate::vault::VaultPath;
+use crate::watch::WatchStats;
+
+/// The shared parts; cloning shares them.
+#[derive(Clone)]
+pub struct House {
+    /// The vault's root, without symlinks.
+    pub vault: PathBuf,
+    pub dirs: Dirs,
+    /// Unix seconds.
+    pub since: i64,
+    pub settings: Latest<Settings>,
+    pub problems: Problems,
+    pub intake: Intake,
+    pub reader: Reader,
+    /// The committer's word.
+    pub ledger: Latest<Ledger>,
+    /// The indexer's word.
+    pub shelf: Latest<Shelf>,
+    /// The watcher's word.
+    pub watch: Latest<Option<Latest<WatchStats>>>,
+    pub mount: Latest<MountState>,
+}
+
+/// Where the committer stands.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    pub head: Option<Head>,
+    /// When the agent first saw this head, in Unix seconds.
+    pub head_since: i64,
+    /// Why edits wait longer than the quiet window, for people.
+    pub waiting_for: Option<String>,
+    pub kept_out: Vec<KeptOut>,
+    pub held: Vec<VaultPath>,
+    /// Whether the first look at the whole vault is done.
+    pub looked: bool,
+}
+
+/// Where the indexer stands.
+#[derive(Clone, Default)]
+pub struct Shelf {
+    /// What can be searched; `None` until the index is open.
+    pub view: Option<Arc<IndexView>>,
+    /// Counts views, so that a page knows whether it is still true.
+    pub generation: u64,
+    /// Notes read and notes to read, while many are.
+    pub progress: Option<(usize, usize)>,
+}
+
+/// Where the mount stands.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum MountState {
+    #[default]
+    Off,
+    Mounted {
+        path: PathBuf,
+        /// By which it is known again, where it can be.
+        device: Option<String>,
+    },
+    Failed {
+        path: PathBuf,
+        why: String,
+    },
+}

@@ -1,0 +1,65 @@
+//! The agent: wiring, threads, problems, status; and the answers that need no agent.
+//!
+//! Owns every thread. `boot` is the order of starting; stopping is its reverse.
+
+pub mod boot;
+pub mod committer;
+pub mod create;
+pub mod desk;
+pub mod health;
+pub mod house;
+pub mod indexer;
+pub mod intake;
+pub mod keeper;
+pub mod offline;
+pub mod pages;
+pub mod problems;
+pub mod template;
+
+use crate::config::Settings;
+use crate::daemon::problems::{Level, Problems};
+use crate::history::{HoldPolicy, Look, Options};
+use crate::vault::VaultPath;
+use crate::watch::{Scan, Skip, filter};
+
+/// What history has to know of the settings.
+pub fn options(settings: &Settings) -> Options {
+    Options {
+        max_file: settings.max_file,
+        hold_deletions: HoldPolicy { count: settings.hold_count, share: settings.hold_share },
+        host: host(),
+        excluded: vec![settings.layout.metadata.clone(), settings.layout.agent.clone()],
+        ignored: filter::ignore_lines().collect(),
+        ..Options::default()
+    }
+}
+
+/// Adds what a scan of a folder (`None`: the whole vault) saw to a look.
+fn add_scan(look: &mut Look, folder: Option<&VaultPath>, scan: Scan) {
+    look.found.extend(scan.found);
+    look.complete_below.push(folder.cloned());
+    look.hidden_below
+        .extend(scan.skipped.into_iter().filter(|it| it.1 == Skip::OtherDevice).map(|it| it.0));
+}
+
+/// This machine's name; `localhost` where it has none that can stand in a reference's name.
+fn host() -> String {
+    let name = crate::base::fs::read(std::path::Path::new("/proc/sys/kernel/hostname"));
+    let name = name.ok().and_then(|it| String::from_utf8(it).ok()).unwrap_or_default();
+    let name: String =
+        name.trim().chars().filter(|it| it.is_ascii_alphanumeric() || *it == '-').collect();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
+/// Shows what was odd in the settings files.
+fn report_settings(problems: &Problems, warnings: &[String]) {
+    match warnings {
+        [] => problems.clear("settings"),
+        [first, ..] => problems.report(
+            "settings",
+            Level::Warning,
+            &format!("{} lines of the settings have no effect: {first}", warnings.len()),
+            "`remd config list` shows all settings and warnings; mend the file, then `remd reload`.",
+        ),
+    }
+}

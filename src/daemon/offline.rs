@@ -1,0 +1,230 @@
+//! Answers where no agent runs.
+//!
+//! Takes a vault, reads its repository and last index, changes nothing but a missing index.
+//! Blocking, the command's thread.
+//!
+//! **Invariant:** the same bytes as with an agent, or the answer says in what it is less.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::base::clock;
+use crate::base::lock;
+use crate::config::{self, Dirs, Settings};
+use crate::daemon::committer::chain;
+use crate::daemon::{health, indexer, pages};
+use crate::history::Reader;
+use crate::index::{Index, IndexReader, IndexView, Update};
+use crate::render::status::{Agent, Head, Index as IndexStatus, Mount, Problem, Status, Watch};
+use crate::search::{self, Query};
+use crate::serve::{Answer, Form};
+use crate::vault::{CommitId, Layout};
+
+/// How many changed paths are read before a command gives up catching up with HEAD.
+const MOST_PATHS: usize = 2000;
+/// And how long that may take.
+const CATCH_UP: Duration = Duration::from_millis(500);
+/// How long a query may take.
+const SEARCH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Answers a query from the last index and what was committed since.
+pub fn search(
+    vault: &Path,
+    dirs: &Dirs,
+    query: &Query,
+    form: Form,
+    progress: &dyn Fn(usize, usize),
+) -> Answer {
+    let layout = settings(vault, dirs).layout;
+    let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
+        let history = Reader::open(vault)?;
+        let head = history.head()?.map(|it| it.commit);
+        let ready = view(vault, &history, head, &layout, progress)?;
+        let mut results = match search::search(&ready.view, query, clock::now() + SEARCH_LIMIT) {
+            Ok(results) => results,
+            Err(err) => {
+                let hint = err.hint();
+                return Ok(Answer::Failed { message: err.to_string(), hint, usage: true });
+            }
+        };
+        if let (Some(at), Some(head)) = (results.at, head)
+            && at != head
+        {
+            results.commits_behind = history.count_between(Some(at), head, 1000)?;
+        }
+        results.partial = ready.partial.or(results.partial);
+        Ok(pages::answer(query, &results, form, vault))
+    })();
+    answered.unwrap_or_else(|err| Answer::Failed {
+        message: chain(err.as_ref()),
+        hint: Some("`remd up` on this vault says more.".to_owned()),
+        usage: false,
+    })
+}
+
+/// What can be asked, and why it is less than HEAD.
+struct Ready {
+    view: std::sync::Arc<IndexView>,
+    partial: Option<String>,
+}
+
+fn view(
+    vault: &Path,
+    history: &Reader,
+    head: Option<CommitId>,
+    layout: &Layout,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Ready, Box<dyn std::error::Error>> {
+    let metadata = vault.join(&layout.metadata);
+    let Some(head) = head else {
+        let view = IndexReader::empty(layout).view(Vec::new(), None)?;
+        return Ok(Ready { view, partial: None });
+    };
+    let reader = match IndexReader::open(&metadata, layout)? {
+        Ok(reader) if reader.cursors().iter().all(|it| history.exists(*it)) => reader,
+        _ => return build(vault, history, head, layout, progress),
+    };
+    let changes = indexer::changed_since(history, reader.cursors(), head)?;
+    let all = changes.len();
+    let deadline = clock::now() + CATCH_UP;
+    let mut updates: Vec<Update> = Vec::new();
+    for (path, entry) in changes {
+        if updates.len() >= MOST_PATHS || clock::now() >= deadline {
+            break;
+        }
+        updates.push(indexer::update(history, path, entry, layout)?);
+    }
+    let read = updates.len();
+    let partial = (read < all)
+        .then(|| format!("{} of {all} changed notes are not read; start the agent", all - read));
+    // The last commit that the whole answer is true for.
+    let at = if partial.is_none() { Some(head) } else { reader.cursors().first().copied() };
+    Ok(Ready { view: reader.view(updates, at)?, partial })
+}
+
+/// Builds the index that is missing, and keeps it; in memory where the vault can't be written.
+fn build(
+    vault: &Path,
+    history: &Reader,
+    head: CommitId,
+    layout: &Layout,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Ready, Box<dyn std::error::Error>> {
+    let notes = indexer::indexed(history, head, layout)?;
+    let total = notes.len();
+    // Nobody else may write while we do; an agent that starts meanwhile has to wait.
+    let held = lock::try_lock_dir(vault)?;
+    let kept = match &held {
+        Some(_) => Index::open(&vault.join(&layout.metadata), layout).map(|it| it.0).ok(),
+        None => None,
+    };
+    if let Some(mut index) = kept
+        && let Ok(mut build) = index.begin_rebuild(total)
+    {
+        for (at, (path, entry)) in notes.into_iter().enumerate() {
+            if let Update::Put { path, blob, role, doc } =
+                indexer::update(history, path, Some(entry), layout)?
+            {
+                build.add(&path, blob, role, &doc)?;
+            }
+            progress(at + 1, total);
+        }
+        return Ok(Ready { view: build.finish(head)?, partial: None });
+    }
+    let mut updates = Vec::new();
+    for (at, (path, entry)) in notes.into_iter().take(MOST_PATHS).enumerate() {
+        updates.push(indexer::update(history, path, Some(entry), layout)?);
+        progress(at + 1, total);
+    }
+    let partial = (updates.len() < total)
+        .then(|| format!("no index can be kept here; {} of {total} notes are read", updates.len()));
+    Ok(Ready { view: IndexReader::empty(layout).view(updates, Some(head))?, partial })
+}
+
+/// How a vault is that nobody watches.
+pub fn status(vault: &Path, dirs: &Dirs) -> Status {
+    let mut problems = Vec::new();
+    let mut problem = |id: &str, what: String, remedy: &str| {
+        problems.push(Problem {
+            id: id.to_owned(),
+            level: "error".to_owned(),
+            what,
+            remedy: remedy.to_owned(),
+            since: clock::unix_seconds(),
+            count: 1,
+        });
+    };
+    let head = match Reader::open(vault).map_err(|err| chain(&err)) {
+        Ok(reader) => match reader.head() {
+            Ok(head) => head,
+            Err(err) => {
+                problem("history", chain(&err), "Run `git fsck` in the vault.");
+                None
+            }
+        },
+        Err(what) => {
+            problem("history", what, "Run `remd up` on this vault.");
+            None
+        }
+    };
+    let layout = settings(vault, dirs).layout;
+    let mut notes = None;
+    let index = match IndexReader::open(&vault.join(&layout.metadata), &layout) {
+        Ok(Ok(reader)) => {
+            let at = reader.cursors().first().copied();
+            match reader.view(Vec::new(), at) {
+                Ok(view) => {
+                    let counts = view.counts();
+                    let (troubled_notes, troubled) = health::troubled(&view);
+                    notes = health::troubled_problem(&view);
+                    let is_behind = at != head.as_ref().map(|it| it.commit);
+                    IndexStatus {
+                        commit: at.map(|it| it.to_string()),
+                        commits_behind: usize::from(is_behind),
+                        notes: counts.notes,
+                        chunks: counts.chunks,
+                        links: counts.links,
+                        bytes: view.bytes_on_disk(),
+                        troubled_notes,
+                        troubled,
+                        ..IndexStatus::default()
+                    }
+                }
+                Err(err) => {
+                    problem("index", chain(&err), "It is built anew at the next start.");
+                    IndexStatus::default()
+                }
+            }
+        }
+        Ok(Err(_)) => IndexStatus::default(),
+        Err(err) => {
+            problem("index", chain(&err), "It is built anew at the next start.");
+            IndexStatus::default()
+        }
+    };
+    problems.extend(notes);
+    Status {
+        schema_version: health::SCHEMA_VERSION,
+        verdict: "stopped".to_owned(),
+        summary: "no agent is running; edits are not committed (`remd up`)".to_owned(),
+        vault: vault.display().to_string(),
+        agent: Agent { version: env!("CARGO_PKG_VERSION").to_owned(), ..Agent::default() },
+        head: head.map(|it| Head {
+            commit: it.commit.to_string(),
+            branch: it.branch,
+            subject: it.subject,
+            time: it.time,
+        }),
+        index,
+        mount: Mount { state: "off".to_owned(), ..Mount::default() },
+        watch: Watch { mode: "off".to_owned(), ..Watch::default() },
+        secrets: health::SECRETS.to_owned(),
+        problems,
+        ..Status::default()
+    }
+}
+
+fn settings(vault: &Path, dirs: &Dirs) -> Settings {
+    // A file that can't be read is the agent's to report; here the defaults serve.
+    config::load(vault, &dirs.user_settings(), &[]).map(|it| it.settings).unwrap_or_default()
+}

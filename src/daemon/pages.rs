@@ -1,0 +1,46 @@
+//! Results as answers.
+//!
+//! Pure. Both doors of the agent, and the command line without one, make their pages here.
+
+use std::path::Path;
+
+use crate::render;
+use crate::search::{BranchState, Query, Results};
+use crate::serve::{Answer, Form};
+
+/// A page of results in the form asked for.
+pub fn answer(query: &Query, results: &Results, form: Form, vault: &Path) -> Answer {
+    let bytes = match form {
+        Form::Text => render::results::text(results),
+        Form::Json => render::results::json(query, results),
+        Form::Markdown => render::results::markdown(query, results, vault),
+    };
+    Answer::Page {
+        // Pages are made from text; the lossy step changes nothing.
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+        hits: results.hits.len(),
+        partial: results.partial.is_some(),
+    }
+}
+
+/// The answer while there is nothing to search yet.
+pub fn not_ready(progress: Option<(usize, usize)>) -> Results {
+    Results {
+        hits: Vec::new(),
+        at: None,
+        commits_behind: 0,
+        edits_uncommitted: 0,
+        keyword: BranchState::Off("the index is being opened"),
+        vector: BranchState::Off("not built into this version"),
+        partial: Some(match progress {
+            Some(progress) => progress_text(progress),
+            None => "the index is being opened".to_owned(),
+        }),
+        ranking: String::new(),
+    }
+}
+
+/// How far a build is, for people.
+pub fn progress_text((done, all): (usize, usize)) -> String {
+    format!("the index is being built: {done} of {all} notes")
+}

@@ -1,0 +1,76 @@
+//! The files of `vault-template`, carried in the program.
+//!
+//! Pure. **Invariant:** every file of the folder is here (a test compares).
+
+macro_rules! files {
+    ($($path:literal),* $(,)?) => {
+        &[$(($path, include_str!(concat!("../../vault-template/", $path)))),*]
+    };
+}
+
+/// Path and content of each file.
+pub const FILES: &[(&str, &str)] = files![
+    ".gitignore",
+    "README.md",
+    "digest/personal/about-me.md",
+    "digest/procedure/editors-and-obsidian.md",
+    "digest/procedure/keep-a-day.md",
+    "digest/procedure/let-an-agent-read.md",
+    "digest/procedure/take-back-an-edit.md",
+    "digest/procedure/when-something-waits.md",
+    "digest/wiki/folders-of-the-vault.md",
+    "digest/wiki/how-history-works.md",
+    "digest/wiki/how-links-work.md",
+    "digest/wiki/how-search-works.md",
+    "remd.yaml",
+    "resource/README.md",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+    use crate::vault::Layout;
+    use crate::watch::{Filter, filter, scan};
+
+    #[test]
+    fn every_file_of_the_folder_is_carried() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("vault-template");
+        let on_disk = scan(&folder, None, &Filter::default(), &mut |_| false).unwrap();
+        let on_disk: BTreeSet<String> = on_disk.found.iter().map(ToString::to_string).collect();
+        assert_eq!(on_disk, FILES.iter().map(|it| it.0.to_owned()).collect());
+    }
+
+    #[test]
+    fn the_template_ignores_what_the_watcher_looks_away_from() {
+        let (_, rules) = FILES.iter().find(|it| it.0 == ".gitignore").unwrap();
+        let rules: BTreeSet<&str> = rules.lines().collect();
+        let layout = Layout::default();
+        for line in filter::ignore_lines()
+            .chain([layout.metadata, layout.agent].map(|it| format!("/{it}/")))
+        {
+            assert!(rules.contains(line.as_str()), "`{line}` is missing");
+        }
+    }
+
+    /// Every wikilink of the manual names one of its notes.
+    #[test]
+    fn the_manual_s_links_lead_somewhere() {
+        let names: BTreeSet<&str> = FILES
+            .iter()
+            .filter_map(|it| it.0.strip_suffix(".md"))
+            .filter_map(|it| it.rsplit('/').next())
+            .collect();
+        for (path, text) in FILES.iter().filter(|it| it.0.ends_with(".md")) {
+            // Text in code is about links; it is none.
+            let prose: String = text.split("```").step_by(2).collect();
+            let prose: String = prose.split('`').step_by(2).collect();
+            for link in prose.split("[[").skip(1).filter_map(|it| it.split("]]").next()) {
+                assert!(names.contains(link), "{path}: [[{link}]]");
+            }
+            assert!(text.starts_with("---\nname: ") && text.contains("\ndescription: "), "{path}");
+        }
+    }
+}
