@@ -20,3 +20,5 @@ pub mod mount;
 pub mod serve;
 
 pub mod daemon;
+
+pub mod cli;

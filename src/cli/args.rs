@@ -1,0 +1,225 @@
+//! The arguments: parser and help from one table.
+//!
+//! Pure. **Invariant:** every command's first sentence says what it does for the person.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A memory agent that lives in the filesystem: every edit a commit, every question a file.
+#[derive(Debug, Parser)]
+#[command(name = "remd", version, disable_help_subcommand = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  remd up ~/memory                      make the vault if it is not there, and run the agent
+  remd search 'why did we leave mysql'  the same answer as `cat ~/memory.fs/search/…`
+  remd status --wait settled            wait until every edit is committed and indexed
+  remd log -n 5                         the last changes, with their cause
+
+Exit status: 0 done, 1 no (no hits), 2 usage or error, 3 partial or degraded,
+4 a person must decide, 5 no agent is running.")]
+pub struct Cli {
+    /// The vault; by default `REMD_VAULT`, the current folder upward, or `vault` in config.yaml
+    #[arg(long, short = 'C', global = true, value_name = "DIR")]
+    pub vault: Option<PathBuf>,
+    /// Print less talk
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Log more (twice: everything)
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make the vault if it is not there, then run the agent in the foreground
+    Up(Up),
+    /// Make a vault from the template, or adopt a folder or repository as it is
+    Init(Init),
+    /// How the agent is: head, index, mount, what waits, every problem with its remedy
+    Status(StatusArgs),
+    /// Search the vault; the same bytes as `search/<query>` under the mount
+    Search(SearchArgs),
+    /// The history of the vault or of one path, newest first
+    Log(LogArgs),
+    /// One commit: message and changes
+    Show(ShowArgs),
+    /// What changed between two commits, or since the last one
+    Diff(DiffArgs),
+    /// Let held deletions through
+    Accept(Accept),
+    /// Stop committing, without stopping the agent
+    Pause,
+    /// Go on committing
+    Resume,
+    /// Read the settings again, keeping the last good ones
+    Reload,
+    /// The settings, and where each comes from
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// The vault
+    pub dir: Option<PathBuf>,
+    /// Settings for this run, as `commit.quiet=2s`
+    #[arg(value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Where to mount; by default the sibling folder `<vault>.fs`
+    #[arg(long, value_name = "DIR", conflicts_with = "no_mount")]
+    pub mount: Option<PathBuf>,
+    /// Don't mount
+    #[arg(long)]
+    pub no_mount: bool,
+    /// Fail where there is no vault, as a service should: its disk may not be mounted yet
+    #[arg(long)]
+    pub no_create: bool,
+    /// Say what would be made, and make nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The vault
+    pub dir: Option<PathBuf>,
+    /// Say what would be made, and make nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Wait for a state: `settled` (every edit on disk now is committed and indexed)
+    #[arg(long, value_name = "STATE", value_parser = ["settled"])]
+    pub wait: Option<String>,
+    /// How long to wait
+    #[arg(long, value_name = "DURATION", default_value = "10s", requires = "wait")]
+    pub timeout: String,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// The words; double quotes inside make a phrase, nothing else is syntax. Words that begin
+    /// with a dash go after `--`
+    #[arg(required = true, value_name = "QUERY")]
+    pub words: Vec<String>,
+    #[command(flatten)]
+    pub options: SearchOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchOptions {
+    /// At most so many notes, 1 to 200
+    #[arg(short = 'n', long = "limit", default_value_t = crate::search::Query::DEFAULT_LIMIT)]
+    pub limit: usize,
+    /// Only notes of this day (YYYY-MM-DD) or later
+    #[arg(long, value_name = "DATE")]
+    pub since: Option<String>,
+    /// Only notes of this day or earlier
+    #[arg(long, value_name = "DATE")]
+    pub until: Option<String>,
+    /// Only below this folder (repeatable); opens folders that search skips by default
+    #[arg(long = "in", value_name = "FOLDER")]
+    pub within: Vec<String>,
+    /// Only this path, or paths that match this glob
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// Only notes with this tag (repeatable)
+    #[arg(long, value_name = "TAG")]
+    pub tag: Vec<String>,
+    /// Only hits with at least this score
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub min_score: Option<f32>,
+    /// Say how each score came about
+    #[arg(long)]
+    pub explain: bool,
+    /// One JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Markdown with links
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// Only changes of this path or folder
+    pub path: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', default_value_t = 20, value_parser = at_least_one)]
+    pub limit: usize,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// A commit, branch, tag or `HEAD~2`
+    #[arg(default_value = "HEAD")]
+    pub rev: String,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// `A` or `A..B`; by default what differs on disk from the last commit, new files aside
+    pub range: Option<String>,
+    /// Only this path or folder
+    pub path: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Accept {
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Say what would be let through, and let nothing through
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Every setting, its value and where it comes from
+    List {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|it| *it > 0).ok_or_else(|| "wanted a number from 1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_table_of_arguments_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_query_may_look_like_options_after_two_dashes() {
+        let cli = Cli::try_parse_from(["remd", "search", "--", "--error-on-warnings"]).unwrap();
+        let Command::Search(search) = cli.command else { panic!("not a search") };
+        assert_eq!(search.words, ["--error-on-warnings"]);
+    }
+}

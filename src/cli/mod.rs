@@ -1,0 +1,61 @@
+//! The command line: arguments in, data on stdout, talk on stderr, an exit code out.
+//!
+//! One file a group of commands. **Invariant:** `report` is the only printer.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::cli::args::{Cli, Command, ConfigCommand};
+use crate::cli::report::{CliError, Exit};
+use crate::config::Dirs;
+use crate::serve::Request;
+
+pub mod args;
+pub mod find;
+pub mod log;
+pub mod past;
+pub mod report;
+pub mod search;
+pub mod settings;
+pub mod status;
+pub mod up;
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let exit = match run(&cli) {
+        Ok(exit) => exit,
+        Err(err) => {
+            report::error(&err);
+            err.exit
+        }
+    };
+    ExitCode::from(exit as u8)
+}
+
+fn run(cli: &Cli) -> Result<Exit, CliError> {
+    let dirs = Dirs::from_env();
+    log::install(cli.verbose, matches!(cli.command, Command::Up(_)));
+    // Set to nothing is not set, as everywhere in a shell.
+    let by_env = std::env::var_os("REMD_VAULT").filter(|it| !it.is_empty()).map(PathBuf::from);
+    let named = cli.vault.as_deref().or(by_env.as_deref());
+    let vault = || find::vault(named, &dirs);
+    match &cli.command {
+        Command::Up(args) => up::up(args, named, &dirs, cli.quiet),
+        Command::Init(args) => up::init(args, named, &dirs),
+        Command::Status(args) => status::status(&vault()?, &dirs, args),
+        Command::Search(args) => search::search(&vault()?, &dirs, args),
+        Command::Log(args) => past::log(&vault()?, args),
+        Command::Show(args) => past::show(&vault()?, args),
+        Command::Diff(args) => past::diff(&vault()?, args),
+        Command::Accept(args) => status::accept(&vault()?, &dirs, args),
+        Command::Pause => status::simple(&vault()?, &dirs, Request::Pause, status::PROMPT),
+        Command::Resume => status::simple(&vault()?, &dirs, Request::Resume, status::PROMPT),
+        Command::Reload => status::simple(&vault()?, &dirs, Request::Reload, status::PROMPT),
+        Command::Config(ConfigCommand::List { json }) => {
+            settings::list(vault().ok().as_deref(), &dirs, *json)
+        }
+    }
+}

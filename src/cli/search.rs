@@ -1,0 +1,70 @@
+//! `remd search`.
+//!
+//! Takes parsed arguments, asks the agent, or answers from the last index where none runs; prints
+//! the same bytes either way.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cli::args::SearchArgs;
+use crate::cli::report::{self, CliError, Exit};
+use crate::cli::status::unexpected;
+use crate::cli::up::Bar;
+use crate::config::Dirs;
+use crate::daemon::offline;
+use crate::search::{self, Query};
+use crate::serve::client::{self, AskError};
+use crate::serve::{Answer, Form, Request};
+
+/// How long an agent may take for a page.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// `remd search QUERY…`.
+pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliError> {
+    let options = &args.options;
+    let query = Query {
+        text: args.words.join(" "),
+        limit: options.limit,
+        since: options.since.clone(),
+        until: options.until.clone(),
+        within: options.within.clone(),
+        path: options.path.clone(),
+        tags: options.tag.clone(),
+        min_score: options.min_score,
+        explain: options.explain,
+    };
+    // Here, not only where it is answered: the wire has no words for some wrong values.
+    search::check(&query).map_err(|err| {
+        let said = CliError::from_error(&err);
+        match err.hint() {
+            Some(hint) => said.hint(hint),
+            None => said,
+        }
+    })?;
+    let form = match (options.json, options.markdown) {
+        (true, _) => Form::Json,
+        (_, true) => Form::Markdown,
+        _ => Form::Text,
+    };
+    let request = Request::Search { query: query.clone(), form };
+    let answer = match client::ask(&dirs.socket(vault)?, request, LIMIT) {
+        Err(AskError::NobodyThere) => {
+            let bar = Bar::new("indexing");
+            let answer = offline::search(vault, dirs, &query, form, &|done, all| bar.at(done, all));
+            drop(bar);
+            answer
+        }
+        other => other?,
+    };
+    match answer {
+        Answer::Page { text, hits, partial } => {
+            report::data(text)?;
+            Ok(match (partial, hits) {
+                (true, _) => Exit::Partial,
+                (_, 0) => Exit::No,
+                _ => Exit::Done,
+            })
+        }
+        other => Err(unexpected(other)),
+    }
+}

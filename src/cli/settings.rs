@@ -1,0 +1,53 @@
+//! `remd config list`.
+//!
+//! Takes the vault, if there is one, and prints every setting with its source.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::cli::report::{self, CliError, Exit};
+use crate::config::keys::{KEYS, Level};
+use crate::config::{self, Dirs, Source};
+
+/// Prints every setting, its value and where it comes from.
+pub fn list(vault: Option<&Path>, dirs: &Dirs, json: bool) -> Result<Exit, CliError> {
+    let nowhere = Path::new("/nonexistent");
+    let loaded = config::load(vault.unwrap_or(nowhere), &dirs.user_settings(), &[])?;
+    let mut rows = Vec::new();
+    for key in KEYS {
+        let source = loaded.sources.get(key.name).cloned().unwrap_or(Source::Default);
+        let value = loaded.settings.texts.get(key.name).map_or(key.default, String::as_str);
+        let secret = key.name.ends_with("api_key") && !value.is_empty();
+        let value = if secret { "(set)" } else { value };
+        rows.push((key, value.to_owned(), source));
+    }
+    if json {
+        let settings: Vec<_> = rows
+            .iter()
+            .map(|(key, value, source)| {
+                json!({
+                    "key": key.name,
+                    "value": value,
+                    "source": source.text(),
+                    "level": if key.level == Level::User { "user" } else { "vault" },
+                    "used": key.is_used(),
+                })
+            })
+            .collect();
+        let object =
+            json!({"schema_version": 1, "settings": settings, "warnings": loaded.warnings});
+        report::data(format!("{object:#}\n"))?;
+    } else {
+        let mut text = String::new();
+        for (key, value, source) in &rows {
+            let unused = if key.is_used() { "" } else { "  (not used by this version)" };
+            text.push_str(&format!("{} = {value}  # {}{unused}\n", key.name, source.text()));
+        }
+        report::data(text)?;
+        for warning in &loaded.warnings {
+            report::talk(&format!("warning: {warning}"));
+        }
+    }
+    Ok(Exit::Done)
+}

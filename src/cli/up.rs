@@ -1,0 +1,169 @@
+//! `remd up` and `remd init`.
+//!
+//! Takes parsed arguments, makes or adopts the vault, runs the agent in the foreground. The main
+//! thread.
+
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::base::fs;
+use crate::cli::args::{Init, Up};
+use crate::cli::find;
+use crate::cli::report::{self, CliError, Exit};
+use crate::config::{self, Dirs, dirs};
+use crate::daemon;
+use crate::daemon::boot::{self, BootError, MountWish, Plan};
+use crate::daemon::create::{self, Made};
+use crate::daemon::house::{House, MountState};
+
+/// `remd up [DIR]`.
+pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
+    let mut overrides = args.settings.clone();
+    let mut dir = args.dir.clone();
+    // `remd up commit.quiet=2s` names a setting, not a folder.
+    if let Some(first) = dir.as_ref().and_then(|it| it.to_str())
+        && first.contains('=')
+        && fs::stat(Path::new(first)).is_err()
+    {
+        overrides.insert(0, first.to_owned());
+        dir = None;
+    }
+    let vault = find::vault_to_make(dir.as_deref(), named, dirs)?;
+    // Before anything is made: a bad setting must not leave half a vault behind.
+    let loaded = config::load(&vault, &dirs.user_settings(), &overrides)?;
+    let wish = match (&args.mount, args.no_mount) {
+        (_, true) => MountWish::Off,
+        (Some(path), _) => MountWish::At(std::path::absolute(path)?),
+        _ => match &loaded.settings.mount_path {
+            Some(path) => MountWish::At(find::expand_home(Path::new(path))),
+            None => MountWish::At(dirs::default_mount(&vault)),
+        },
+    };
+    if args.dry_run {
+        return dry_run(&vault, &wish);
+    }
+    if args.no_create && create::is_empty(&vault).map_err(|err| with_hint(&err, err.hint()))? {
+        return Err(CliError::new(format!("There is no vault at `{}`", vault.display()))
+            .hint("Mount the disk that it is on, or make one with `remd up` by hand.")
+            .exit(Exit::Partial));
+    }
+    let made = create::create(&vault, &daemon::options(&loaded.settings))
+        .map_err(|err| with_hint(&err, err.hint()))?;
+    for warning in &loaded.warnings {
+        report::talk(&format!("warning: {warning}"));
+    }
+    let plan = Plan {
+        vault: vault.clone(),
+        dirs: dirs.clone(),
+        loaded,
+        overrides,
+        mount: wish,
+        adopting: made != Made::Already,
+    };
+    let agent = boot::boot(plan).map_err(|err| boot_error(&err))?;
+    let bar = Bar::new("indexing");
+    let talk = move |house: &House| {
+        if !quiet {
+            welcome(&house.vault, &house.mount.get(), made).iter().for_each(|it| report::talk(it));
+        }
+    };
+    agent.run_to_end(talk, move |done, all| bar.at(done, all)).map_err(|err| boot_error(&err))?;
+    Ok(Exit::Done)
+}
+
+/// `remd init [DIR]`.
+pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
+    let vault = find::vault_to_make(args.dir.as_deref(), named, dirs)?;
+    let loaded = config::load(&vault, &dirs.user_settings(), &[])?;
+    if args.dry_run {
+        return dry_run(&vault, &MountWish::Off);
+    }
+    let made = create::create(&vault, &daemon::options(&loaded.settings))
+        .map_err(|err| with_hint(&err, err.hint()))?;
+    let commit = boot::commit_once(&vault, &loaded.settings, made != Made::Already)
+        .map_err(|err| boot_error(&err))?;
+    let how = match made {
+        Made::FromTemplate => "made from the template",
+        Made::Adopted => "adopted as it is",
+        Made::Already => "already a vault",
+    };
+    report::talk(&format!("`{}` is {how}.", vault.display()));
+    if let Some(subject) = commit {
+        report::talk(&format!("First commit: {subject}"));
+    }
+    report::talk(&format!("Run the agent with `remd up {}`.", vault.display()));
+    Ok(Exit::Done)
+}
+
+fn dry_run(vault: &Path, mount: &MountWish) -> Result<Exit, CliError> {
+    let what = create::plan(vault).map_err(|err| with_hint(&err, err.hint()))?;
+    report::data(format!("{what}\n"))?;
+    if let MountWish::At(path) = mount {
+        report::data(format!("would mount at `{}`\n", path.display()))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn with_hint(err: &(dyn std::error::Error + 'static), hint: Option<String>) -> CliError {
+    let cli = CliError::from_error(err);
+    match hint {
+        Some(hint) => cli.hint(hint),
+        None => cli,
+    }
+}
+
+fn boot_error(err: &BootError) -> CliError {
+    let cli = with_hint(err, err.hint());
+    // The service is started again after these; what a person must mend ends it.
+    match err.is_transient() {
+        true => cli.exit(Exit::Partial),
+        false => cli,
+    }
+}
+
+/// Five lines: what runs, and what to try next.
+fn welcome(vault: &Path, mount: &MountState, made: Made) -> Vec<String> {
+    let query = match made {
+        Made::FromTemplate => "how does search work",
+        _ => "some words",
+    };
+    let ask = match mount {
+        MountState::Mounted { path, .. } => {
+            format!("  ask:    cat '{}'", path.join("search").join(query).display())
+        }
+        _ => format!("  ask:    remd search '{query}'"),
+    };
+    vec![
+        format!("remd watches `{}`; every edit becomes a commit.", vault.display()),
+        "  edit:   any note in it, with any editor".to_owned(),
+        ask,
+        "  state:  remd status   (every problem comes with its remedy)".to_owned(),
+        "  past:   remd log, remd show, remd diff   Stop with Ctrl-C; nothing is lost.".to_owned(),
+    ]
+}
+
+/// A progress bar on a terminal; nothing anywhere else.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    pub fn new(what: &'static str) -> Self {
+        let bar = ProgressBar::no_length().with_message(what);
+        if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    pub fn at(&self, done: usize, all: usize) {
+        self.0.set_length(u64::try_from(all).unwrap_or(u64::MAX));
+        self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+        self.0.tick();
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
