@@ -1,0 +1,20 @@
+//! Whole-house tests: the real binary, real Git, a real mount, states instead of sleeps.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "the house is looked at from outside: by the real disk and the real tools"
+)]
+
+mod commands;
+mod crash;
+mod edits;
+mod find;
+mod guard;
+mod house;
+mod names;
+mod page;
+mod service;
