@@ -1,0 +1,83 @@
+//! Answers the questions of a labelled set, for `quality/evaluate.py` to judge.
+//!
+//! `cargo bench --bench quality -- VAULT QUERIES.jsonl RUN.jsonl` indexes the Markdown files of
+//! VAULT in a temporary folder, asks each `query` of QUERIES and writes a line for each to RUN:
+//! `{"qid": …, "paths": [best first], "ms": …}`. Prints how long the index took.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a bench talks to its caller and stops at the first fault"
+)]
+
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use remd::index::Index;
+use remd::search::{Query, search};
+use remd::vault::note::read_note;
+use remd::vault::role::role_of;
+use remd::vault::{BlobId, CommitId, Layout, VaultPath};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
+    let [vault, queries, run] = args.as_slice() else {
+        eprintln!("VAULT QUERIES.jsonl RUN.jsonl are needed; nothing measured");
+        return Ok(());
+    };
+    let dir = tempfile::tempdir()?;
+    let layout = Layout::default();
+    let (mut index, _) = Index::open(dir.path(), &layout)?;
+    let started = Instant::now();
+    let notes = build(&mut index, Path::new(vault), &layout)?;
+    eprintln!("{notes} notes indexed in {:.2} s", started.elapsed().as_secs_f64());
+    let view = index.view();
+    let mut out = BufWriter::new(std::fs::File::create(run)?);
+    let mut times = Vec::new();
+    for line in BufReader::new(std::fs::File::open(queries)?).lines() {
+        let line: serde_json::Value = serde_json::from_str(&line?)?;
+        let text = line["query"].as_str().or(line["question"].as_str()).unwrap_or_default();
+        let mut query = Query::new(text);
+        query.limit = 20;
+        let started = Instant::now();
+        let results = search(&view, &query, started + Duration::from_secs(10))?;
+        let ms = started.elapsed().as_secs_f64() * 1e3;
+        times.push(ms);
+        let paths: Vec<_> = results.hits.iter().map(|it| it.path.lossy()).collect();
+        writeln!(out, "{}", serde_json::json!({"qid": line["qid"], "paths": paths, "ms": ms}))?;
+    }
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    eprintln!(
+        "{} queries, ms p50 {:.3} p90 {:.3} max {:.3}",
+        times.len(),
+        at(0.5),
+        at(0.9),
+        at(1.0)
+    );
+    Ok(())
+}
+
+fn build(index: &mut Index, vault: &Path, layout: &Layout) -> Result<usize, Box<dyn Error>> {
+    let mut rebuild = index.begin_rebuild(0)?;
+    let mut notes = 0;
+    for entry in walkdir::WalkDir::new(vault).sort_by_file_name() {
+        let entry = entry?;
+        if !entry.file_type().is_file() || entry.path().extension().is_none_or(|it| it != "md") {
+            continue;
+        }
+        let path = VaultPath::from_os(entry.path().strip_prefix(vault)?)?;
+        let doc = read_note(&path, &std::fs::read(entry.path())?);
+        let blob = BlobId::from_bytes(&[1; 20]).ok_or("blob")?;
+        rebuild.add(&path, blob, role_of(&path, layout), &doc)?;
+        notes += 1;
+    }
+    rebuild.finish(CommitId::from_bytes(&[1; 20]).ok_or("commit")?)?;
+    Ok(notes)
+}
