@@ -252,7 +252,7 @@ impl Index {
         let written = disk.close_writer()?;
         // A merge of the writer's own could be under way before.
         if disk.merge()? | written {
-            disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.fields)?);
+            disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
             self.publish(None);
             process::give_memory_back();
         }
@@ -283,7 +283,7 @@ impl Index {
             Ok(bad) => return corrupt(format!("{bad:?}")),
             Err(err) => return corrupt(err.to_string()),
         }
-        let shelf = match Shelf::of(&keyword, &self.fields) {
+        let shelf = match Shelf::of(&keyword) {
             Ok(shelf) => Arc::new(shelf),
             Err(err) => return corrupt(err.to_string()),
         };
@@ -359,7 +359,7 @@ impl Index {
             writer.run(operations)?;
         }
         disk.commit(self.at)?;
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.fields)?);
+        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
         Ok(())
     }
 

@@ -23,8 +23,9 @@ use tantivy::{DocId, SegmentReader, Term};
 use crate::base::clock;
 use crate::index::ask::{Ask, Phrase, Word};
 use crate::index::card::Card;
+use crate::index::living::{Living, Shared};
 use crate::index::schema::{DocKind, Fields};
-use crate::index::shelf::{Shared, Shelf};
+use crate::index::shelf::Shelf;
 use crate::index::state::State;
 
 /// How much each part of a note counts. Flat around these values on every set of
@@ -93,6 +94,13 @@ pub(super) struct Ground<'a> {
     pub(super) weights: Weights,
     /// The living notes.
     pub(super) state: &'a State,
+    pub(super) living: &'a Living,
+}
+
+impl<'a> Ground<'a> {
+    fn shared(&self, kind: DocKind) -> Shared<'a> {
+        Shared { shelves: self.shelves, state: self.state, living: self.living, kind }
+    }
 }
 
 /// The rarest words of a query that are searched.
@@ -196,8 +204,8 @@ struct Plan {
 
 impl Plan {
     fn new(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Self> {
-        let notes = Shared { shelves: ground.shelves, kind: DocKind::Note };
-        let chunks = Shared { shelves: ground.shelves, kind: DocKind::Chunk };
+        let notes = ground.shared(DocKind::Note);
+        let chunks = ground.shared(DocKind::Chunk);
         let mut plan = Self { note: Vec::new(), chunk: Vec::new() };
         let (Some(note), Some(chunk)) = (notes.scoring(), chunks.scoring()) else {
             return Ok(plan);
@@ -388,7 +396,7 @@ impl Search<'_> {
 
     /// The notes that bear the query as a name.
     fn named(&mut self, key: &str, most: usize) -> tantivy::Result<()> {
-        let shared = Shared { shelves: self.ground.shelves, kind: DocKind::Note };
+        let shared = self.ground.shared(DocKind::Note);
         let (Some(scoring), false) = (shared.scoring(), key.is_empty()) else { return Ok(()) };
         let term = Term::from_field_text(self.ground.fields.keys, key);
         let weight = TermQuery::new(term, IndexRecordOption::Basic).weight(scoring)?;

@@ -14,6 +14,7 @@ mod card;
 mod cow;
 mod indexer;
 mod keyword;
+mod living;
 mod merge;
 mod overlay;
 mod reader;

@@ -64,7 +64,7 @@ impl<'a> Rebuild<'a> {
             .tokenizers(tokenizers())
             .open_or_create(directory)?;
         let writer = Some(open_writer(&keyword)?);
-        let shelf = Arc::new(Shelf::of(&keyword, &index.fields)?);
+        let shelf = Arc::new(Shelf::of(&keyword)?);
         index.disk = Some(Disk { stores, keyword, writer, shelf, generation, at: None });
         index.state = State::new(&index.layout);
         let progress = Building { done: 0, total };
@@ -133,7 +133,7 @@ impl<'a> Rebuild<'a> {
         if let Some(writer) = disk.writer.take() {
             writer.wait_merging_threads()?;
         }
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.index.fields)?);
+        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
         process::give_memory_back();
         self.index.at = Some(at);
         self.index.publish(None);
@@ -144,7 +144,7 @@ impl<'a> Rebuild<'a> {
     fn show(&mut self) -> Result<(), IndexError> {
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         disk.commit(None)?;
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword, &self.index.fields)?);
+        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
         self.publish();
         Ok(())
     }

@@ -86,11 +86,6 @@ impl Fields {
         Term::from_field_bytes(self.path, path.as_bytes())
     }
 
-    /// What selects every document of a kind.
-    pub(super) fn kind_term(&self, kind: DocKind) -> Term {
-        Term::from_field_text(self.kind, kind.name())
-    }
-
     /// The block of a note.
     pub(super) fn documents(&self, card: &Card, doc: &NoteDoc) -> Vec<TantivyDocument> {
         let mut block = Vec::with_capacity(doc.chunks.len() + 1);

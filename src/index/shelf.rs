@@ -10,22 +10,18 @@ use std::sync::Arc;
 
 use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
-use tantivy::query::{Bm25StatisticsProvider, EnableScoring};
 use tantivy::schema::{Field, Value as _};
 use tantivy::{
-    DocAddress, DocId, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader,
-    TantivyDocument, Term,
+    DocAddress, DocId, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader, TantivyDocument,
 };
 
 use crate::index::analyze::tokenizers;
-use crate::index::schema::{DocKind, Fields, NOTE, PLACE};
+use crate::index::schema::{Fields, NOTE, PLACE};
 
 /// A searchable set of documents.
 pub(super) struct Shelf {
     searcher: Searcher,
     segments: Vec<Columns>,
-    notes: u64,
-    chunks: u64,
 }
 
 struct Columns {
@@ -45,16 +41,16 @@ const RAM_BUDGET: usize = 4 << 20;
 
 impl Shelf {
     /// What `index` holds now.
-    pub(super) fn of(index: &Index, fields: &Fields) -> tantivy::Result<Self> {
+    pub(super) fn of(index: &Index) -> tantivy::Result<Self> {
         let reader = index
             .reader_builder()
             .reload_policy(ReloadPolicy::Manual)
             .doc_store_cache_num_blocks(16)
             .try_into()?;
-        Self::from_searcher(reader.searcher(), fields)
+        Self::from_searcher(reader.searcher())
     }
 
-    fn from_searcher(searcher: Searcher, fields: &Fields) -> tantivy::Result<Self> {
+    fn from_searcher(searcher: Searcher) -> tantivy::Result<Self> {
         let segments = searcher
             .segment_readers()
             .iter()
@@ -66,9 +62,7 @@ impl Shelf {
                 })
             })
             .collect::<tantivy::Result<_>>()?;
-        let notes = searcher.doc_freq(&fields.kind_term(DocKind::Note))?;
-        let chunks = searcher.doc_freq(&fields.kind_term(DocKind::Chunk))?;
-        Ok(Self { searcher, segments, notes, chunks })
+        Ok(Self { searcher, segments })
     }
 
     /// A small index in memory over whole blocks.
@@ -90,7 +84,7 @@ impl Shelf {
         for document in blocks.into_iter().flatten() {
             writer.add_document(document)?;
         }
-        Self::of(&writer.finalize()?, fields)
+        Self::of(&writer.finalize()?)
     }
 
     pub(super) fn searcher(&self) -> &Searcher {
@@ -133,49 +127,5 @@ impl Shelf {
             text: texts.into_iter().next().unwrap_or_default(),
             headings: text(fields.headings),
         })
-    }
-}
-
-/// Statistics over all shelves, counted for one kind of document: what is in memory weighs as
-/// if it were on disk.
-pub(super) struct Shared<'a> {
-    pub(super) shelves: &'a [Arc<Shelf>],
-    pub(super) kind: DocKind,
-}
-
-impl<'a> Shared<'a> {
-    /// For building weights; `None` where there is nothing to search.
-    pub(super) fn scoring(&'a self) -> Option<EnableScoring<'a>> {
-        let first = self.shelves.first()?;
-        Some(EnableScoring::enabled_from_statistics_provider(self, &first.searcher))
-    }
-}
-
-impl Bm25StatisticsProvider for Shared<'_> {
-    fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
-        self.shelves.iter().map(|it| it.searcher.total_num_tokens(field)).sum()
-    }
-
-    fn total_num_docs(&self) -> tantivy::Result<u64> {
-        let docs: u64 = self
-            .shelves
-            .iter()
-            .map(|it| match self.kind {
-                DocKind::Note => it.notes,
-                DocKind::Chunk => it.chunks,
-            })
-            .sum();
-        // Never zero: it divides.
-        Ok(docs.max(1))
-    }
-
-    fn doc_freq(&self, term: &Term) -> tantivy::Result<u64> {
-        let frequency = self
-            .shelves
-            .iter()
-            .map(|it| Bm25StatisticsProvider::doc_freq(&it.searcher, term))
-            .sum::<tantivy::Result<u64>>()?;
-        // tantivy insists on it; only a damaged index could say otherwise.
-        Ok(frequency.min(self.total_num_docs()?))
     }
 }

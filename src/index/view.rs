@@ -17,6 +17,7 @@ use crate::index::IndexError;
 use crate::index::ask::Ask;
 use crate::index::card::Card;
 use crate::index::keyword::{self, Candidate, Found, Ground, Share, Weights};
+use crate::index::living::Living;
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
 use crate::index::state::{State, Tie};
@@ -56,6 +57,7 @@ pub struct Counts {
 pub(super) struct Memo {
     listing: OnceLock<Vec<Arc<Card>>>,
     ambiguous: OnceLock<usize>,
+    living: OnceLock<Living>,
     troubled: OnceLock<Vec<Arc<Card>>>,
     inlinks: Mutex<HashMap<VaultPath, Arc<Vec<Tie>>>>,
 }
@@ -156,12 +158,12 @@ impl IndexView {
         pool: usize,
         deadline: Instant,
     ) -> Result<Found, IndexError> {
-        Ok(keyword::find(&self.ground(), ask, keep, pool, deadline)?)
+        Ok(keyword::find(&self.ground()?, ask, keep, pool, deadline)?)
     }
 
     /// What a candidate's score is the sum of.
     pub fn shares(&self, ask: &Ask, candidate: &Candidate) -> Result<Vec<Share>, IndexError> {
-        Ok(keyword::shares(&self.ground(), ask, candidate)?)
+        Ok(keyword::shares(&self.ground()?, ask, candidate)?)
     }
 
     /// The text of a candidate's chunk; empty for a note without one.
@@ -211,9 +213,16 @@ impl IndexView {
         Ok(true)
     }
 
-    fn ground(&self) -> Ground<'_> {
+    fn ground(&self) -> tantivy::Result<Ground<'_>> {
         let (shelves, fields, state) = (&self.shelves, &self.fields, &self.state);
-        Ground { shelves, fields, weights: Weights::default(), state }
+        let living = match self.memo.living.get() {
+            Some(living) => living,
+            None => {
+                let counted = Living::count(shelves, state, fields)?;
+                self.memo.living.get_or_init(|| counted)
+            }
+        };
+        Ok(Ground { shelves, fields, weights: Weights::default(), state, living })
     }
 }
 

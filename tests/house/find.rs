@@ -293,3 +293,29 @@ fn without_an_agent_the_same_bytes() {
     assert_eq!(house.found("needle").len(), 3);
     assert_eq!(house.run(["search", "nowhere to be found"]).code, 1);
 }
+
+#[test]
+fn what_was_there_before_changes_no_score() {
+    let mut house = House::open();
+    for at in 0..30 {
+        house.write(format!("n{at}.md"), format!("needle first {at} and some words more\n"));
+    }
+    house.settle_and_check();
+    for round in 0..3 {
+        for at in 0..10 {
+            house.write(format!("n{at}.md"), format!("needle second {at} round {round}\n"));
+        }
+        fs::remove_file(house.at(format!("n{}.md", 20 + round))).unwrap();
+        house.settle_and_check();
+    }
+    // In memory, made durable at the stop, and from a rebuild: the same bytes.
+    let page =
+        |house: &House| house.run(["search", "-n", "50", "needle", "second", "words"]).stdout;
+    let in_memory = page(&house);
+    house.stop();
+    assert_eq!(page(&house), in_memory);
+    fs::remove_dir_all(house.at("mem_metadata")).unwrap();
+    house.start();
+    house.settle_and_check();
+    assert_eq!(page(&house), in_memory);
+}
