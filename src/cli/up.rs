@@ -81,7 +81,7 @@ pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliE
     }
     let made = create::create(&vault, &daemon::options(&loaded.settings))
         .map_err(|err| with_hint(&err, err.hint()))?;
-    let commit = boot::commit_once(&vault, &loaded.settings, made != Made::Already)
+    let commit = boot::commit_once(&vault, dirs, &loaded.settings, made != Made::Already)
         .map_err(|err| boot_error(&err))?;
     let how = match made {
         Made::FromTemplate => "made from the template",

@@ -111,9 +111,7 @@ pub struct Agent {
 /// Starts everything. The agent is running and listening when this returns.
 pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let Plan { vault, dirs, loaded, overrides, mount, adopting } = plan;
-    let Some(lock) = lock::try_lock_dir(&vault)? else {
-        return Err(BootError::AnotherAgent { pid: running_pid(&vault, &dirs), vault });
-    };
+    let lock = take_lock(&vault, &dirs)?;
     let settings = loaded.settings;
     let history = History::open(&vault, &super::options(&settings))?;
     let house = House {
@@ -275,12 +273,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// Gives the subject of the commit, if there was anything to commit.
 pub fn commit_once(
     vault: &Path,
+    dirs: &Dirs,
     settings: &Settings,
     adopting: bool,
 ) -> Result<Option<String>, BootError> {
-    let Some(_lock) = lock::try_lock_dir(vault)? else {
-        // An agent runs: it commits by itself.
-        return Ok(None);
+    let _lock = match take_lock(vault, dirs) {
+        // It commits by itself.
+        Err(BootError::AnotherAgent { .. }) => return Ok(None),
+        taken => taken?,
     };
     let mut history = History::open(vault, &super::options(settings))?;
     let filter = filter(settings, &MountWish::Off, vault);
@@ -292,6 +292,29 @@ pub fn commit_once(
     let snapshot = history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
     Ok(snapshot.head.map(|it| it.subject))
 }
+
+/// Takes the vault's lock, or says who has it.
+///
+/// A killed agent holds it until the kernel has taken the process and its mount down: where nobody
+/// answers, that is waited for.
+fn take_lock(vault: &Path, dirs: &Dirs) -> Result<DirLock, BootError> {
+    let until = clock::now() + DYING;
+    loop {
+        if let Some(lock) = lock::try_lock_dir(vault)? {
+            return Ok(lock);
+        }
+        let pid = running_pid(vault, dirs);
+        if pid.is_some() || clock::now() >= until {
+            return Err(BootError::AnotherAgent { vault: vault.to_owned(), pid });
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+}
+
+/// How long an agent that was killed may take to be gone.
+const DYING: Duration = Duration::from_secs(2);
+/// The pause between two tries of the lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The process that answers on the vault's socket, if one does.
 fn running_pid(vault: &Path, dirs: &Dirs) -> Option<u32> {

@@ -169,3 +169,16 @@ fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     }
     files
 }
+
+#[test]
+fn started_again_before_the_killed_one_is_gone() {
+    let mut house = House::open();
+    for round in 0..15 {
+        house.write("a.md", format!("needle round {round}\n"));
+        let mut dying = house.kill_and_go_on();
+        house.start();
+        house.settle_and_check();
+        assert_eq!(house.in_head("a.md"), format!("needle round {round}\n").into_bytes());
+        dying.wait().unwrap();
+    }
+}

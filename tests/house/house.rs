@@ -128,6 +128,13 @@ impl House {
         agent.wait().unwrap();
     }
 
+    /// Sends SIGKILL and waits for nothing: the agent may still be on its way out.
+    pub fn kill_and_go_on(&mut self) -> Child {
+        let mut agent = self.agent.take().expect("started");
+        agent.kill().unwrap();
+        agent
+    }
+
     /// Waits for the agent to end by itself, as at a fault point; gives its exit code.
     pub fn wait_for_end(&mut self) -> Option<i32> {
         let mut agent = self.agent.take().expect("started");
