@@ -28,6 +28,7 @@
 //!
 //! **Invariant:** no input panics, hangs or expands beyond a fixed budget.
 
+pub mod edit;
 mod value;
 
 use std::cell::Cell;
@@ -271,9 +272,13 @@ fn too_deep(yaml: &str) -> Option<usize> {
 struct Source<'a> {
     /// Lines before it in the block.
     line: usize,
+    /// Bytes before it in the block.
+    at: usize,
     key: &'a str,
     /// What follows the colon on the key's line.
     rest: &'a str,
+    /// Where that begins in its text.
+    rest_at: usize,
     /// All of its lines.
     text: &'a str,
 }
@@ -281,20 +286,21 @@ struct Source<'a> {
 /// Cuts a block into its top-level entries without understanding them.
 fn entries(yaml: &str) -> Vec<Source<'_>> {
     let end = char::from(line_end(yaml));
-    let mut found: Vec<(usize, usize, &str, &str)> = Vec::new();
+    let mut found: Vec<Source<'_>> = Vec::new();
     let mut at = 0;
-    for (number, line) in yaml.split_inclusive(end).enumerate() {
-        if let Some((key, rest)) = key_of(line.trim_end()) {
-            found.push((number, at, key, rest));
+    for (line, source) in yaml.split_inclusive(end).enumerate() {
+        let bare = source.trim_end();
+        if let Some((key, rest)) = key_of(bare) {
+            let rest_at = bare.len() - rest.len();
+            found.push(Source { line, at, key, rest, rest_at, text: &yaml[at..] });
         }
-        at += line.len();
+        at += source.len();
     }
-    let ends = found.iter().skip(1).map(|it| it.1).chain([yaml.len()]).collect::<Vec<_>>();
+    for index in 1..found.len() {
+        let length = found[index].at - found[index - 1].at;
+        found[index - 1].text = &found[index - 1].text[..length];
+    }
     found
-        .into_iter()
-        .zip(ends)
-        .map(|((line, start, key, rest), end)| Source { line, key, rest, text: &yaml[start..end] })
-        .collect()
 }
 
 /// Reads one entry of a block that does not parse as a whole: typed where it parses alone, as

@@ -61,8 +61,11 @@ impl Lines {
         start..start + bare.strip_suffix('\r').unwrap_or(bare).len()
     }
 
+    /// Whether `line` says nothing; a byte-order mark in front of it says nothing either.
     pub fn is_blank(&self, text: &str, line: usize) -> bool {
-        text[self.range(text, line)].trim().is_empty()
+        let said = &text[self.range(text, line)];
+        let said = if line == 1 { said.strip_prefix('\u{feff}').unwrap_or(said) } else { said };
+        said.trim().is_empty()
     }
 
     /// The lines `first..=last` with `\n` between them and none at the end.

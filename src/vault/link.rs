@@ -249,7 +249,6 @@ fn unescape(part: &mut String, quote: Option<u8>) {
 /// The quoted stretches of one YAML line and where its comment begins.
 pub(in crate::vault) struct Scalars {
     quoted: Vec<(Range<usize>, u8)>,
-    /// Where the comment begins; the line's length where there is none.
     end: usize,
 }
 
@@ -275,6 +274,11 @@ impl Scalars {
             quoted.push((start..line.len(), quote));
         }
         Self { quoted, end: line.len() }
+    }
+
+    /// Where the comment begins; the line's length where there is none.
+    pub fn end(&self) -> usize {
+        self.end
     }
 
     /// The quote in which the byte at `at` stands.
