@@ -7,7 +7,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::base::fs;
+use crate::base::{fs, process};
 use crate::cli::args::{Init, Up};
 use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
@@ -19,6 +19,7 @@ use crate::daemon::house::{House, MountState};
 
 /// `remd up [DIR]`.
 pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
+    process::keep_little_memory();
     let mut overrides = args.settings.clone();
     let mut dir = args.dir.clone();
     // `remd up commit.quiet=2s` names a setting, not a folder.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::base::clock;
+use crate::base::{clock, process};
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Wake};
 use crate::daemon::problems::Level;
@@ -25,6 +25,9 @@ const RECONCILE: Duration = Duration::from_secs(600);
 /// The first pause after a failure; it doubles up to [`MAX_RETRY`].
 const MIN_RETRY: Duration = Duration::from_millis(500);
 const MAX_RETRY: Duration = Duration::from_secs(15);
+
+/// So many changes in one commit took memory that is worth giving back.
+const MANY: usize = 1000;
 
 /// How often a look is repeated because files changed while they were read.
 const MAX_AGAIN: usize = 5;
@@ -181,6 +184,9 @@ impl Committer {
         let kind = if self.adopting { CauseKind::Adopt } else { CauseKind::Edit };
         let snapshot = self.history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
         self.remember_kept_out(&look, &snapshot);
+        if snapshot.changes.len() > MANY {
+            process::give_memory_back();
+        }
         if hints.rescan {
             self.adopting = false;
         }
