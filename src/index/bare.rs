@@ -57,7 +57,7 @@ impl Bare {
     /// Makes durable what was put, and opens it to be searched.
     pub fn commit(&mut self) -> Result<(), IndexError> {
         self.writer.commit()?;
-        Shelf::of(&self.index)?;
+        Shelf::of(&self.index, &self.fields, None)?;
         Ok(())
     }
 

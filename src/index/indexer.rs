@@ -30,6 +30,7 @@ use crate::index::schema::{self, Fields};
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
+use crate::index::tally::Graves;
 use crate::index::view::{Building, IndexView};
 use crate::vault::{BlobId, CommitId, Layout, NoteDoc, Role, VaultPath};
 
@@ -140,6 +141,8 @@ pub(super) struct Disk {
     pub(super) keyword: tantivy::Index,
     pub(super) writer: Option<IndexWriter>,
     pub(super) shelf: Arc<Shelf>,
+    /// What is dead on the shelf and not deleted in it; `None` where that has to be looked for.
+    pub(super) graves: Option<Arc<Graves>>,
     pub(super) generation: String,
     pub(super) at: Option<CommitId>,
 }
@@ -172,6 +175,7 @@ impl Index {
             view: IndexView::assemble(
                 State::new(layout),
                 Vec::new(),
+                None,
                 Arc::clone(&fields),
                 None,
                 None,
@@ -196,7 +200,12 @@ impl Index {
 
     /// Makes the updates visible and durable.
     pub fn apply(&mut self, updates: Vec<Update>, at: CommitId) -> Result<(), IndexError> {
-        self.take(updates);
+        if !self.take(updates).is_empty()
+            && let Some(disk) = &mut self.disk
+        {
+            // It is written anew at once.
+            disk.graves = None;
+        }
         self.at = Some(at);
         self.flush()
     }
@@ -208,6 +217,7 @@ impl Index {
         }
         let paths = self.take(updates);
         self.at = Some(at);
+        self.bury(&paths)?;
         self.overlay.show(paths, &self.fields)?;
         self.publish(None);
         Ok(())
@@ -252,7 +262,10 @@ impl Index {
         let written = disk.close_writer()?;
         // A merge of the writer's own could be under way before.
         if disk.merge()? | written {
-            disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
+            disk.renew(&self.fields)?;
+            if self.cautious {
+                disk.graves = None;
+            }
             self.publish(None);
             process::give_memory_back();
         }
@@ -283,7 +296,7 @@ impl Index {
             Ok(bad) => return corrupt(format!("{bad:?}")),
             Err(err) => return corrupt(err.to_string()),
         }
-        let shelf = match Shelf::of(&keyword) {
+        let shelf = match Shelf::of(&keyword, &self.fields, None) {
             Ok(shelf) => Arc::new(shelf),
             Err(err) => return corrupt(err.to_string()),
         };
@@ -301,7 +314,8 @@ impl Index {
         self.cautious = cursors.len() > 1;
         self.at = cursors.iter().next().copied().filter(|_| cursors.len() == 1);
         let at = self.at;
-        self.disk = Some(Disk { stores, keyword, writer: None, shelf, generation, at });
+        let graves = (!self.cautious).then(|| Arc::new(Graves::none(&shelf)));
+        self.disk = Some(Disk { stores, keyword, writer: None, shelf, graves, generation, at });
         Ok(Opened::Ready { cursors })
     }
 
@@ -359,7 +373,17 @@ impl Index {
             writer.run(operations)?;
         }
         disk.commit(self.at)?;
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
+        disk.renew(&self.fields)
+    }
+
+    /// Marks what the disk has of the paths as dead.
+    fn bury(&mut self, paths: &[VaultPath]) -> Result<(), IndexError> {
+        let Some(disk) = &mut self.disk else { return Ok(()) };
+        let Some(graves) = &mut disk.graves else { return Ok(()) };
+        let graves = Arc::make_mut(graves);
+        for path in paths {
+            graves.bury(&disk.shelf, &self.fields.path_term(path), &self.fields)?;
+        }
         Ok(())
     }
 
@@ -368,6 +392,7 @@ impl Index {
         self.view = IndexView::assemble(
             self.state.clone(),
             shelves.cloned().collect(),
+            self.disk.as_ref().and_then(|it| it.graves.clone()),
             Arc::clone(&self.fields),
             self.at,
             building,
@@ -377,6 +402,13 @@ impl Index {
 }
 
 impl Disk {
+    /// Takes up what was committed: whatever died before is deleted in it.
+    pub(super) fn renew(&mut self, fields: &Fields) -> Result<(), IndexError> {
+        self.shelf = Arc::new(Shelf::of(&self.keyword, fields, Some(&self.shelf))?);
+        self.graves = Some(Arc::new(Graves::none(&self.shelf)));
+        Ok(())
+    }
+
     /// The writer, opened when it is needed.
     pub(super) fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
         let writer = match self.writer.take() {

@@ -99,7 +99,7 @@ pub(super) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     fn shared(&self, kind: DocKind) -> Shared<'a> {
-        Shared { shelves: self.shelves, state: self.state, living: self.living, kind }
+        Shared { shelves: self.shelves, fields: self.fields, living: self.living, kind }
     }
 }
 

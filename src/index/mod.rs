@@ -23,6 +23,7 @@ mod schema;
 mod shelf;
 mod state;
 mod stores;
+mod tally;
 mod view;
 mod words;
 

@@ -92,6 +92,7 @@ impl IndexReader {
         Ok(IndexView::assemble(
             state,
             shelves,
+            None,
             Arc::clone(&self.fields),
             at,
             None,
@@ -119,7 +120,7 @@ impl IndexReader {
             Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
-        let shelf = match Shelf::of(&keyword).map_err(IndexError::from) {
+        let shelf = match Shelf::of(&keyword, &fields, None).map_err(IndexError::from) {
             Ok(shelf) => shelf,
             // Reading takes a lock file too: where none can be written the notes are read instead.
             Err(IndexError::Lock(err)) => return Ok(Err(Why::Unlockable(err.to_string()))),

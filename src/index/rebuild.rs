@@ -64,8 +64,9 @@ impl<'a> Rebuild<'a> {
             .tokenizers(tokenizers())
             .open_or_create(directory)?;
         let writer = Some(open_writer(&keyword)?);
-        let shelf = Arc::new(Shelf::of(&keyword)?);
-        index.disk = Some(Disk { stores, keyword, writer, shelf, generation, at: None });
+        let shelf = Arc::new(Shelf::of(&keyword, &index.fields, None)?);
+        let graves = None;
+        index.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at: None });
         index.state = State::new(&index.layout);
         let progress = Building { done: 0, total };
         let mut rebuild = Self {
@@ -133,7 +134,7 @@ impl<'a> Rebuild<'a> {
         if let Some(writer) = disk.writer.take() {
             writer.wait_merging_threads()?;
         }
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
+        disk.renew(&self.index.fields)?;
         process::give_memory_back();
         self.index.at = Some(at);
         self.index.publish(None);
@@ -144,7 +145,7 @@ impl<'a> Rebuild<'a> {
     fn show(&mut self) -> Result<(), IndexError> {
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         disk.commit(None)?;
-        disk.shelf = Arc::new(Shelf::of(&disk.keyword)?);
+        disk.renew(&self.index.fields)?;
         self.publish();
         Ok(())
     }

@@ -45,6 +45,9 @@ pub(super) struct Fields {
     pub(super) headings: Field,
 }
 
+/// How many fields are scored.
+pub(super) const SCORED: usize = 4;
+
 pub(super) const NOTE: &str = "note";
 pub(super) const PLACE: &str = "place";
 
@@ -79,6 +82,11 @@ impl Fields {
             headings: builder.add_text_field("headings", STORED),
             schema: builder.build(),
         }
+    }
+
+    /// The fields whose lengths BM25 asks for.
+    pub(super) fn scored(&self) -> [Field; SCORED] {
+        [self.whole, self.names, self.stem, self.exact]
     }
 
     /// What selects every document of the note at `path`.

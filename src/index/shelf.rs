@@ -6,10 +6,12 @@
 //! **Invariant:** a shelf never changes; what is deleted later is still on it, and the view that
 //! holds it knows which notes are alive.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
+use tantivy::index::SegmentId;
 use tantivy::schema::{Field, Value as _};
 use tantivy::{
     DocAddress, DocId, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader, TantivyDocument,
@@ -17,16 +19,18 @@ use tantivy::{
 
 use crate::index::analyze::tokenizers;
 use crate::index::schema::{Fields, NOTE, PLACE};
+use crate::index::tally::{Sums, Tally};
 
 /// A searchable set of documents.
 pub(super) struct Shelf {
     searcher: Searcher,
-    segments: Vec<Columns>,
+    segments: Vec<Segment>,
 }
 
-struct Columns {
+struct Segment {
     note: Arc<dyn ColumnValues<u64>>,
     place: Arc<dyn ColumnValues<u64>>,
+    tally: Arc<Tally>,
 }
 
 /// A passage as it is stored.
@@ -40,26 +44,39 @@ pub struct Passage {
 const RAM_BUDGET: usize = 4 << 20;
 
 impl Shelf {
-    /// What `index` holds now.
-    pub(super) fn of(index: &Index) -> tantivy::Result<Self> {
+    /// What `index` holds now; what `before` counted is not counted again.
+    pub(super) fn of(
+        index: &Index,
+        fields: &Fields,
+        before: Option<&Self>,
+    ) -> tantivy::Result<Self> {
         let reader = index
             .reader_builder()
             .reload_policy(ReloadPolicy::Manual)
             .doc_store_cache_num_blocks(16)
             .try_into()?;
-        Self::from_searcher(reader.searcher())
+        Self::from_searcher(reader.searcher(), fields, before)
     }
 
-    fn from_searcher(searcher: Searcher) -> tantivy::Result<Self> {
+    fn from_searcher(
+        searcher: Searcher,
+        fields: &Fields,
+        before: Option<&Self>,
+    ) -> tantivy::Result<Self> {
+        let known: HashMap<SegmentId, &Arc<Tally>> = before
+            .iter()
+            .flat_map(|it| it.readers().iter().zip(&it.segments))
+            .map(|(reader, segment)| (reader.segment_id(), &segment.tally))
+            .collect();
         let segments = searcher
             .segment_readers()
             .iter()
             .map(|it| {
                 let columns = it.fast_fields();
-                Ok(Columns {
-                    note: columns.column_first_or_default(NOTE)?,
-                    place: columns.column_first_or_default(PLACE)?,
-                })
+                let place = columns.column_first_or_default(PLACE)?;
+                let before = known.get(&it.segment_id()).copied();
+                let tally = Tally::of(it, |doc| place_of(&*place, doc), fields, before)?;
+                Ok(Segment { note: columns.column_first_or_default(NOTE)?, place, tally })
             })
             .collect::<tantivy::Result<_>>()?;
         Ok(Self { searcher, segments })
@@ -84,7 +101,7 @@ impl Shelf {
         for document in blocks.into_iter().flatten() {
             writer.add_document(document)?;
         }
-        Self::of(&writer.finalize()?)
+        Self::of(&writer.finalize()?, fields, None)
     }
 
     pub(super) fn searcher(&self) -> &Searcher {
@@ -102,7 +119,16 @@ impl Shelf {
 
     /// The document's place in its block: 0 the note, then its chunks.
     pub(super) fn place_of(&self, segment: usize, doc: DocId) -> u32 {
-        u32::try_from(self.segments[segment].place.get_val(doc)).unwrap_or(0)
+        place_of(&*self.segments[segment].place, doc)
+    }
+
+    pub(super) fn tally(&self, segment: usize) -> &Tally {
+        &self.segments[segment].tally
+    }
+
+    /// Over all documents that tantivy has not deleted.
+    pub(super) fn sums(&self) -> Sums {
+        self.segments.iter().fold(Sums::default(), |sums, it| sums.plus(it.tally.left()))
     }
 
     /// The highest number any note ever had here.
@@ -128,4 +154,8 @@ impl Shelf {
             headings: text(fields.headings),
         })
     }
+}
+
+fn place_of(column: &dyn ColumnValues<u64>, doc: DocId) -> u32 {
+    u32::try_from(column.get_val(doc)).unwrap_or(0)
 }

@@ -85,7 +85,23 @@ fn assert_equals_a_rebuild(index: &Index, model: &Model) {
         let other: BTreeSet<String> =
             hits(&anew.view(), query).into_iter().map(|it| it.0).collect();
         assert_eq!(own, other, "{query}");
+        let (own, other) = (scores(&index.view(), query), scores(&anew.view(), query));
+        for (path, score) in own {
+            assert!((score - other[&path]).abs() < 0.001, "{query} {path}: {score} {other:?}");
+        }
     }
+}
+
+fn scores(view: &crate::index::IndexView, query: &str) -> BTreeMap<String, f32> {
+    let deadline = clock::now() + Duration::from_secs(60);
+    let found = view.find(&Ask::new(query), &|_| true, 200, deadline).unwrap();
+    found.candidates.iter().map(|it| (it.card.path.to_string(), it.score())).collect()
+}
+
+/// What is kept beside each change is what a look at every document finds.
+fn assert_sums(index: &Index) {
+    let (kept, counted) = index.view().sums_kept_and_counted().unwrap();
+    assert_eq!(kept, counted);
 }
 
 #[derive(Clone, Debug)]
@@ -117,6 +133,7 @@ proptest! {
         let mut history = vec![Model::from([(0, 0), (1, 1), (5, 3)])];
         let mut index = open(dir.path(), full(&history[0]), commit(0));
         for step in steps {
+            assert_sums(&index);
             match step {
                 Step::Edit(edits) => {
                     let mut model = history.last().unwrap().clone();

@@ -21,6 +21,7 @@ use crate::index::living::Living;
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
 use crate::index::state::{State, Tie};
+use crate::index::tally::Graves;
 use crate::vault::{CommitId, Layout, VaultPath};
 
 /// A snapshot of the index.
@@ -28,6 +29,8 @@ pub struct IndexView {
     state: State,
     /// The disk index first, then the overlay.
     shelves: Vec<Arc<Shelf>>,
+    /// What is dead on the disk index and not deleted in it, where that is known.
+    graves: Option<Arc<Graves>>,
     fields: Arc<Fields>,
     at: Option<CommitId>,
     building: Option<Building>,
@@ -69,13 +72,14 @@ impl IndexView {
     pub(super) fn assemble(
         state: State,
         shelves: Vec<Arc<Shelf>>,
+        graves: Option<Arc<Graves>>,
         fields: Arc<Fields>,
         at: Option<CommitId>,
         building: Option<Building>,
         dir: Option<&Path>,
     ) -> Arc<Self> {
         let (dir, memo) = (dir.map(Path::to_owned), Memo::default());
-        Arc::new(Self { state, shelves, fields, at, building, dir, memo })
+        Arc::new(Self { state, shelves, graves, fields, at, building, dir, memo })
     }
 
     /// The commit that answers are true for; `None` before the first build has ended.
@@ -213,12 +217,21 @@ impl IndexView {
         Ok(true)
     }
 
+    /// The sums over the living as they are kept, and as a look at every document finds them.
+    #[cfg(test)]
+    pub(super) fn sums_kept_and_counted(
+        &self,
+    ) -> tantivy::Result<(crate::index::tally::Sums, crate::index::tally::Sums)> {
+        let counted = Living::count(&self.shelves, None, &self.state, &self.fields)?;
+        Ok((self.ground()?.living.sums(), counted.sums()))
+    }
+
     fn ground(&self) -> tantivy::Result<Ground<'_>> {
         let (shelves, fields, state) = (&self.shelves, &self.fields, &self.state);
         let living = match self.memo.living.get() {
             Some(living) => living,
             None => {
-                let counted = Living::count(shelves, state, fields)?;
+                let counted = Living::count(shelves, self.graves.as_ref(), state, fields)?;
                 self.memo.living.get_or_init(|| counted)
             }
         };
