@@ -240,8 +240,19 @@ fn ask_child(about: About, options: &Arc<Options>, name: &[u8]) -> Result<Node, 
     Ok(Node::Answer(about, asked(text), form))
 }
 
-/// Names that desktops, shells and version control look for on their own; nobody asks them.
+/// Names that desktops, editors, backup tools and version control look for on their own in every
+/// folder; nobody asks them. Whoever does spells one letter as `%XX`.
 fn is_probe(name: &[u8]) -> bool {
+    // In exactly these letters: `head` is a question like any other.
+    const EXACT: &[&str] = &[
+        // Git asks every folder whether it is a bare repository; this is the first it looks for.
+        "HEAD",
+        "CACHEDIR.TAG",
+        "package.json",
+        "node_modules",
+        "tsconfig.json",
+        "jsconfig.json",
+    ];
     const PROBES: &[&str] = &[
         "autorun.inf",
         "desktop.ini",
@@ -256,6 +267,9 @@ fn is_probe(name: &[u8]) -> bool {
     ];
     name.is_empty()
         || name.starts_with(b".")
+        || EXACT.iter().any(|it| name == it.as_bytes())
+        // What Emacs would save by itself.
+        || (name.len() > 2 && name.starts_with(b"#") && name.ends_with(b"#"))
         || PROBES.iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()))
 }
 

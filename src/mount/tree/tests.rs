@@ -160,6 +160,13 @@ fn probes_do_not_exist() {
         "Autorun.inf",
         "desktop.ini",
         "Thumbs.db",
+        "HEAD",
+        "CACHEDIR.TAG",
+        "package.json",
+        "node_modules",
+        "tsconfig.json",
+        "jsconfig.json",
+        "#draft#",
         ".json",
         ".md",
     ] {
@@ -170,6 +177,11 @@ fn probes_do_not_exist() {
         assert_eq!(walk(name), Err(NameError::Absent), "{name}");
     }
     check("search/autorun%2Einf", "autorun.inf", Form::Text);
+    check("search/head", "head", Form::Text);
+    check("search/%48EAD", "HEAD", Form::Text);
+    check("search/%70ackage.json", "package", Form::Json);
+    check("search/package", "package", Form::Text);
+    check("search/##", "##", Form::Text);
     for name in ["at", "history", "recent", "tag", "today.md", "log.md", "x"] {
         assert_eq!(walk(name), Err(NameError::Absent), "{name}");
     }
@@ -236,7 +248,7 @@ proptest! {
     fn a_question_comes_back_from_its_name(
         text in prop_oneof![
             any::<String>(),
-            "(\\.|%[0-9A-F]{2}|limit=|tag=|=|/|autorun\\.inf|Thumbs\\.db|\\.md|\\.json|a|é){1,6}",
+            "(\\.|%[0-9A-F]{2}|limit=|tag=|=|/|autorun\\.inf|Thumbs\\.db|HEAD|package|node_modules|#|\\.md|\\.json|a|é){1,6}",
         ],
         form in form(),
     ) {
