@@ -5,7 +5,10 @@
 //! `REMD_FAULT=committer.before_ref:3` the third time. Compiled in debug builds only and inert
 //! without the variable. Any thread.
 //!
-//! **Invariant:** a point has no effect on what the program does, except to end it.
+//! `REMD_HOLD=desk.search:PATH` makes `fault::hold("desk.search")` wait while there is a file at
+//! `PATH`: how a test makes something slow, and fast again.
+//!
+//! **Invariant:** a point has no effect on what the program does, except to end it or to hold it up.
 
 /// Ends the process here if `REMD_FAULT` names this point.
 #[cfg(debug_assertions)]
@@ -41,3 +44,30 @@ pub fn point(name: &str) {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn point(_name: &str) {}
+
+/// Waits here while the file that `REMD_HOLD` names for this point is there.
+#[cfg(debug_assertions)]
+pub fn hold(name: &str) {
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    static WANTED: OnceLock<Option<(String, PathBuf)>> = OnceLock::new();
+    let wanted = WANTED.get_or_init(|| {
+        let value = std::env::var("REMD_HOLD").ok()?;
+        let (name, path) = value.split_once(':')?;
+        Some((name.to_owned(), PathBuf::from(path)))
+    });
+    if let Some((wanted, path)) = wanted
+        && wanted == name
+    {
+        while crate::base::fs::stat(path).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Does nothing in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn hold(_name: &str) {}

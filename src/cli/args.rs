@@ -56,6 +56,8 @@ pub enum Command {
     Resume,
     /// Read the settings again, keeping the last good ones
     Reload,
+    /// Take down what a killed agent left mounted; a running agent unmounts when it stops
+    Unmount,
     /// The settings, and where each comes from
     #[command(subcommand)]
     Config(ConfigCommand),

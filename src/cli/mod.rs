@@ -54,6 +54,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Pause => status::simple(&vault()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&vault()?, &dirs, Request::Resume, status::PROMPT),
         Command::Reload => status::simple(&vault()?, &dirs, Request::Reload, status::PROMPT),
+        Command::Unmount => up::unmount(named, &dirs, cli.quiet),
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)
         }

@@ -73,6 +73,19 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
     Ok(Exit::Done)
 }
 
+/// `remd unmount`: what a killed agent left mounted. The vault itself may be gone meanwhile.
+pub fn unmount(named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
+    let vault = find::vault_to_make(None, named, dirs)?;
+    let cleared = boot::clear_mount(&vault, dirs).map_err(|err| boot_error(&err))?;
+    if !quiet {
+        report::talk(&match cleared {
+            Some(path) => format!("Nothing of it is left at `{}`.", path.display()),
+            None => "Nothing was left behind.".to_owned(),
+        });
+    }
+    Ok(Exit::Done)
+}
+
 /// `remd init [DIR]`.
 pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
     let vault = find::vault_to_make(args.dir.as_deref(), named, dirs)?;

@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 use crate::base::fs::{self, PathError};
 
 /// The folders of one user.
@@ -57,6 +59,14 @@ impl Dirs {
     /// The user's settings file.
     pub fn user_settings(&self) -> PathBuf {
         self.config.join("config.yaml")
+    }
+
+    /// Where the agent that serves `vault` (a path without symlinks, which need not exist any more)
+    /// writes down what its mount would leave behind.
+    pub fn mount_record(&self, vault: &Path) -> PathBuf {
+        let hash = Sha256::digest(vault.as_os_str().as_bytes());
+        let name: String = hash.iter().take(8).map(|it| format!("{it:02x}")).collect();
+        self.state.join("mounts").join(name)
     }
 
     /// The socket of the agent that serves `vault` (which must exist).

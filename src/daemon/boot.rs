@@ -24,9 +24,10 @@ use crate::daemon::desk::Desk;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
-use crate::daemon::keeper::Keeper;
+use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::problems::{Level, Problems};
 use crate::history::{Cause, CauseKind, GitError, History, Look, OpenError, SnapshotError};
+use crate::mount::{self, MountError, Tally};
 use crate::serve::socket::Socket;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Watcher};
@@ -65,6 +66,8 @@ pub enum BootError {
     Git(#[from] GitError),
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
+    #[error(transparent)]
+    Mount(#[from] MountError),
     #[error("Cannot start the runtime")]
     Runtime(#[source] std::io::Error),
 }
@@ -75,6 +78,7 @@ impl BootError {
         match self {
             Self::Disk(_) | Self::Runtime(_) => true,
             Self::Snapshot(err) => err.is_transient(),
+            Self::Mount(err) => err.is_transient(),
             Self::AnotherAgent { .. } | Self::History(_) | Self::Git(_) => false,
         }
     }
@@ -86,6 +90,7 @@ impl BootError {
             }
             Self::History(err) => err.hint(),
             Self::Snapshot(err) => err.hint(),
+            Self::Mount(err) => err.hint(),
             Self::Disk(_) | Self::Git(_) | Self::Runtime(_) => None,
         }
     }
@@ -131,6 +136,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         shelf: Latest::new(Shelf::default()),
         watch: Latest::new(None),
         mount: Latest::new(MountState::Off),
+        tally: Tally::default(),
     };
     super::report_settings(&house.problems, &loaded.warnings);
     notes(&house, &history);
@@ -156,7 +162,10 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         Socket::bind(&dirs.socket(&vault)?)?
     };
     let keeper = match &mount {
-        MountWish::Off => None,
+        MountWish::Off => {
+            keeper::clear_left(&house);
+            None
+        }
         MountWish::At(place) => {
             Some(Keeper::start(&house, &desk, place).map_err(BootError::Runtime)?)
         }
@@ -291,6 +300,17 @@ pub fn commit_once(
     let kind = if adopting { CauseKind::Adopt } else { CauseKind::Edit };
     let snapshot = history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
     Ok(snapshot.head.map(|it| it.subject))
+}
+
+/// Puts away what a killed agent's mount left, for `remd unmount`. Gives where it was.
+///
+/// The vault need not be there any more: its mount may be.
+pub fn clear_mount(vault: &Path, dirs: &Dirs) -> Result<Option<PathBuf>, BootError> {
+    let _lock = match take_lock(vault, dirs) {
+        Err(BootError::Disk(err)) if err.is_absent() => None,
+        taken => Some(taken?),
+    };
+    Ok(mount::clear_left(&dirs.mount_record(vault))?)
 }
 
 /// Takes the vault's lock, or says who has it.

@@ -244,6 +244,7 @@ impl Answers for Desk {
     }
 
     fn search(&self, query: &Query, until: Instant) -> Result<Results, Unanswered> {
+        crate::base::fault::hold("desk.search");
         self.results(query, until).map_err(|err| Unanswered::Refused(err.to_string()))
     }
 

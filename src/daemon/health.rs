@@ -42,6 +42,7 @@ pub fn status(house: &House) -> Status {
         problems.insert(0, held_problem(ledger.held.len()));
     }
     let (mount, unmounted) = mount(&house.mount.get());
+    let mount = counted(mount, house.tally.read());
     problems.extend(unmounted);
     let edits = house.intake.pending();
     let paused = house.intake.is_paused();
@@ -211,9 +212,10 @@ fn mount(state: &MountState) -> (Mount, Option<Problem>) {
         state: "failed".to_owned(),
         path: Some(path.display().to_string()),
         why: Some(why.to_owned()),
+        ..Mount::default()
     };
     match state {
-        MountState::Off => (Mount { state: "off".to_owned(), path: None, why: None }, None),
+        MountState::Off => (Mount { state: "off".to_owned(), ..Mount::default() }, None),
         MountState::Mounted { path, device: Some(device) } if !mount::is_at(path, device) => {
             let why =
                 format!("`{}` was unmounted, or mounted over, by somebody else", path.display());
@@ -229,9 +231,22 @@ fn mount(state: &MountState) -> (Mount, Option<Problem>) {
         }
         MountState::Mounted { path, .. } => {
             let path = Some(path.display().to_string());
-            (Mount { state: "mounted".to_owned(), path, why: None }, None)
+            (Mount { state: "mounted".to_owned(), path, ..Mount::default() }, None)
         }
         MountState::Failed { path, why } => (failed(path, why), None),
+    }
+}
+
+/// The same with what it has done.
+fn counted(mount: Mount, counted: mount::Counted) -> Mount {
+    Mount {
+        questions: counted.questions,
+        pages: counted.pages,
+        late: counted.late,
+        refused: counted.refused,
+        open: counted.open,
+        cached_bytes: counted.cached_bytes,
+        ..mount
     }
 }
 

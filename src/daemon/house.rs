@@ -14,6 +14,7 @@ use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
 use crate::history::{Head, Reader};
 use crate::index::IndexView;
+use crate::mount::Tally;
 use crate::render::status::KeptOut;
 use crate::vault::VaultPath;
 use crate::watch::WatchStats;
@@ -37,6 +38,8 @@ pub struct House {
     /// The watcher's word.
     pub watch: Latest<Option<Latest<WatchStats>>>,
     pub mount: Latest<MountState>,
+    /// What the mount has done so far.
+    pub tally: Tally,
 }
 
 /// Where the committer stands.

@@ -18,7 +18,7 @@ use crate::daemon::committer::chain;
 use crate::daemon::desk::Desk;
 use crate::daemon::house::{House, MountState};
 use crate::daemon::problems::Level;
-use crate::mount::{self, Answers, Mounted};
+use crate::mount::{self, Answers, MountError, Mounted, Wish};
 
 /// How often is looked whether the mount is still there. It reads one file of the kernel's.
 const HEARTBEAT: Duration = Duration::from_secs(4);
@@ -44,9 +44,11 @@ impl Keeper {
             house: house.clone(),
             desk: Arc::clone(desk),
             place: place.to_owned(),
+            record: house.dirs.mount_record(&house.vault),
             mounted: None,
             since: clock::now(),
             pause: MIN_PAUSE,
+            in_the_way: false,
         };
         work.mount();
         let thread = std::thread::Builder::new()
@@ -63,14 +65,25 @@ impl Keeper {
     }
 }
 
+/// Puts away what a killed run left, where this run mounts nothing.
+pub fn clear_left(house: &House) {
+    if let Err(err) = mount::clear_left(&house.dirs.mount_record(&house.vault)) {
+        let remedy = err.hint().unwrap_or_default();
+        house.problems.report("mount", Level::Note, &chain(&err), &remedy);
+    }
+}
+
 struct Work {
     house: House,
     desk: Arc<Desk>,
     place: PathBuf,
+    record: PathBuf,
     mounted: Option<Mounted>,
     /// When it was mounted.
     since: Instant,
     pause: Duration,
+    /// Whether all that is wrong is what stands in its place: looking at that costs nothing.
+    in_the_way: bool,
 }
 
 impl Work {
@@ -96,7 +109,8 @@ impl Work {
                 }
             }
             None => {
-                self.pause = (self.pause * 2).min(MAX_PAUSE);
+                self.pause = if self.in_the_way { HEARTBEAT } else { self.pause * 2 };
+                self.pause = self.pause.min(MAX_PAUSE);
                 self.mount();
             }
         }
@@ -112,20 +126,44 @@ impl Work {
     }
 
     fn mount(&mut self) {
-        match mount::mount(Arc::clone(&self.desk) as Arc<dyn Answers>, &self.place) {
+        let tally = &self.house.tally;
+        let wish = Wish { place: &self.place, record: &self.record, tally };
+        match mount::mount(Arc::clone(&self.desk) as Arc<dyn Answers>, wish) {
             Ok(mounted) => {
                 let (path, device) = (self.place.clone(), mounted.device().map(str::to_owned));
+                self.note_record(&mounted);
                 self.mounted = Some(mounted);
+                self.in_the_way = false;
                 self.since = clock::now();
                 self.house.problems.clear("mount");
                 self.house.mount.set(MountState::Mounted { path, device });
             }
             Err(err) => {
+                self.in_the_way = matches!(
+                    err,
+                    MountError::NotEmpty { .. }
+                        | MountError::NotFolder { .. }
+                        | MountError::Foreign { .. }
+                        | MountError::Serving { .. }
+                );
                 let why = chain(&err);
                 let remedy = err.hint().unwrap_or_else(|| "Everything else works.".to_owned());
                 self.house.problems.report("mount", Level::Warning, &why, &remedy);
                 self.house.mount.set(MountState::Failed { path: self.place.clone(), why });
             }
         }
+    }
+
+    /// What a kill would leave behind is told where it could not be written down.
+    fn note_record(&self, mounted: &Mounted) {
+        let Some(err) = mounted.unrecorded() else {
+            return self.house.problems.clear("mount-record");
+        };
+        self.house.problems.report(
+            "mount-record",
+            Level::Note,
+            &format!("After a kill the mount's folder would stay behind: {}", chain(err)),
+            "Check who owns that folder; the mount works all the same.",
+        );
     }
 }

@@ -20,6 +20,7 @@ use crate::mount::inode::{Facts, Inode, Inodes, number_of};
 use crate::mount::make;
 use crate::mount::page::{Content, Limits, Page, PageError, PageKey, Pages};
 use crate::mount::recent::Recent;
+use crate::mount::tally::Tally;
 use crate::mount::tree::{self, About, NameError, Node, Step};
 use crate::vault::VaultPath;
 
@@ -111,6 +112,7 @@ struct Inner {
     recent: Mutex<Recent>,
     open: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
+    tally: Tally,
     mounted: SystemTime,
 }
 
@@ -125,18 +127,20 @@ impl VaultFs {
         answers: Arc<dyn Answers>,
         mountpoint: PathBuf,
         limits: Limits,
+        tally: Tally,
     ) -> std::io::Result<Self> {
         let asked = Arc::clone(&answers);
         let maker = move |key: &PageKey, until| make::page(&*asked, &mountpoint, key, until);
         Ok(Self {
             inner: Arc::new(Inner {
                 answers,
-                pages: Pages::new(limits, Box::new(maker))?,
+                pages: Pages::new(limits, tally.clone(), Box::new(maker))?,
                 inodes: Inodes::new(INODES),
                 editions: Mutex::new(Editions::new()),
                 recent: Mutex::new(Recent::default()),
                 open: Mutex::new(HashMap::new()),
                 next_handle: AtomicU64::new(1),
+                tally,
                 mounted: clock::wall(),
             }),
         })
@@ -278,7 +282,12 @@ impl VaultFs {
 
     /// Closes a file or a folder.
     pub fn release(&self, handle: u64) {
-        let closed = self.inner.open().remove(&handle);
+        let closed = {
+            let mut open = self.inner.open();
+            let closed = open.remove(&handle);
+            self.inner.tally.open(open.len());
+            closed
+        };
         // A page may be large; it is freed here, outside the lock.
         if let Some(Handle::File { inode, .. }) = closed {
             inode.closed();
@@ -361,8 +370,11 @@ impl Inner {
 
     /// What a folder lists; `None` for what is no folder.
     fn items(&self, node: &Node) -> Option<Vec<Item>> {
-        let item = |name: Vec<u8>, kind, node| {
-            let inode = number_of(&PageKey { node, view: 0, edition: 0 });
+        let view = self.answers.view();
+        let item = |name: Vec<u8>, kind, node: Node| {
+            // What a lookup right now would give, the status aside, which is new each time.
+            let view = if node.is_of_a_view() { view } else { 0 };
+            let inode = number_of(&PageKey { node, view, edition: 0 });
             Item { name, kind, inode }
         };
         let entry = |folder: &VaultPath, name: Vec<u8>, kind| {
@@ -446,7 +458,9 @@ impl Inner {
 
     fn keep_open(&self, handle: Handle) -> u64 {
         let number = self.next_handle.fetch_add(1, Ordering::Relaxed);
-        self.open().insert(number, handle);
+        let mut open = self.open();
+        open.insert(number, handle);
+        self.tally.open(open.len());
         number
     }
 

@@ -21,12 +21,15 @@ mod make;
 mod mountpoint;
 mod page;
 mod recent;
+mod record;
 mod session;
+mod tally;
 mod tree;
 
 pub use answers::{Answers, EntryKind, Unanswered};
-pub use mountpoint::{default_mountpoint, is_at};
-pub use session::{MountError, Mounted, check_device, mount};
+pub use mountpoint::{clear_left, default_mountpoint, is_at};
+pub use session::{MountError, Mounted, Wish, check_device, mount};
+pub use tally::{Counted, Tally};
 
 #[cfg(test)]
 mod tests;

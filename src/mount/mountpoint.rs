@@ -9,6 +9,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use crate::base::fs::{self, PathError};
 use crate::base::process;
 use crate::mount::errno;
+use crate::mount::record::{Folder, Left, Record};
 use crate::mount::session::MountError;
 
 /// The source that our mounts name in `/proc/self/mountinfo`, by which we know them again.
@@ -43,27 +45,66 @@ pub fn default_mountpoint(vault: &Path) -> PathBuf {
 /// A place ready to be mounted on.
 #[derive(Debug)]
 pub struct Place {
-    pub path: PathBuf,
-    /// Whether the folder is ours to remove.
-    pub made: bool,
+    /// Where, and whether the folder is ours to remove.
+    pub left: Left,
+    /// Why what a kill would leave behind could not be written down.
+    pub unrecorded: Option<PathError>,
 }
 
-/// Resolves, clears and checks the place.
-pub fn prepare(vault: &Path, wished: &Path) -> Result<Place, MountError> {
+/// Resolves, clears and checks the place; puts away what an earlier run left, here or elsewhere.
+pub fn prepare(vault: &Path, wished: &Path, record: &Record) -> Result<Place, MountError> {
     let vault = fs::canonicalize(vault).map_err(MountError::Place)?;
     let path = resolve(wished)?;
     apart(&vault, &path)?;
+    let earlier = record.read();
+    if let Some(left) = earlier.as_ref().filter(|it| it.path != path)
+        && let Err(err) = put_away(left)
+    {
+        // It holds up nothing here, and whoever looks there is told by the error they get.
+        tracing::warn!(%err, "what an earlier run left stays");
+    }
     clear(&path)?;
-    let made = fs::lstat_if_there(&path).map_err(MountError::Place)?.is_none();
-    if made {
+    let there = fs::lstat_if_there(&path).map_err(MountError::Place)?.is_some();
+    let earlier = earlier.filter(|it| it.path == path);
+    let made = match &earlier {
+        Some(left) if there => left.is_made_here().map_err(MountError::Place)?,
+        _ => !there,
+    };
+    let mut unrecorded = None;
+    if !there {
+        unrecorded = record.write(&Left { path: path.clone(), folder: Folder::Making }).err();
         fs::create_dir_all(&path).map_err(MountError::Place)?;
     }
     let checked = apart_by_identity(&vault, &path).and_then(|()| empty(&path));
-    if checked.is_err() && made {
-        // The error that counts is the first one.
-        let _removed = fs::remove_dir(&path);
+    if let Err(err) = checked {
+        if !there {
+            // The error that counts is the first one.
+            let _removed = fs::remove_dir(&path).and_then(|()| record.erase());
+        }
+        return Err(err);
     }
-    checked.map(|()| Place { path, made })
+    let folder = if made {
+        Folder::Made(fs::lstat(&path).map_err(MountError::Place)?.ino())
+    } else {
+        Folder::Kept
+    };
+    let left = Left { path, folder };
+    Ok(Place { unrecorded: record.write(&left).err().or(unrecorded), left })
+}
+
+/// Puts away what a killed run left: its dead mount, and the folder if it was made for it. Gives
+/// where that was, if anything was.
+pub fn clear_left(record: &Path) -> Result<Option<PathBuf>, MountError> {
+    let record = Record::at(record);
+    let Some(left) = record.read() else { return Ok(None) };
+    put_away(&left)?;
+    record.erase().map_err(MountError::Place)?;
+    Ok(Some(left.path))
+}
+
+fn put_away(left: &Left) -> Result<(), MountError> {
+    clear(&left.path)?;
+    left.remove_folder().map_err(MountError::Place)
 }
 
 /// The device of the topmost mount at `path`, if it is one of ours: how we know it again.

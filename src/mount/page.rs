@@ -20,6 +20,7 @@ use lru::LruCache;
 
 use crate::base::clock;
 use crate::mount::crew::Crew;
+use crate::mount::tally::Tally;
 use crate::mount::tree::{About, Node};
 
 /// What makes two pages one page.
@@ -110,6 +111,7 @@ pub struct Pages {
 struct Shared {
     maker: Box<Maker>,
     limits: Limits,
+    tally: Tally,
     state: Mutex<State>,
     clock: Condvar,
 }
@@ -168,7 +170,7 @@ impl Page {
 }
 
 impl Pages {
-    pub fn new(limits: Limits, maker: Box<Maker>) -> std::io::Result<Self> {
+    pub fn new(limits: Limits, tally: Tally, maker: Box<Maker>) -> std::io::Result<Self> {
         let state = State {
             cache: LruCache::unbounded(),
             bytes: 0,
@@ -176,8 +178,8 @@ impl Pages {
             wakes: None,
             closed: false,
         };
-        let shared =
-            Arc::new(Shared { maker, limits, state: Mutex::new(state), clock: Condvar::new() });
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared { maker, limits, tally, state, clock: Condvar::new() });
         let clock = Arc::clone(&shared);
         std::thread::Builder::new().name("mount-clock".to_owned()).spawn(move || clock.watch())?;
         Ok(Self {
@@ -208,6 +210,7 @@ impl Pages {
         let sent =
             if is_question(&key.node) { self.askers.send(job) } else { self.tellers.send(job) };
         if sent.is_err() {
+            self.shared.tally.refused();
             self.shared.answer(key, &Err(PageError::Busy));
         }
     }
@@ -222,6 +225,7 @@ impl Pages {
         let mut state = self.shared.lock();
         if let Some(page) = state.cache.pop(key) {
             state.bytes = state.bytes.saturating_sub(page.weight());
+            self.shared.tally.cached(state.bytes);
         }
     }
 }
@@ -248,6 +252,11 @@ impl Shared {
                 None => return,
             }
         }
+        if is_question(&key.node) {
+            self.tally.question();
+        } else {
+            self.tally.page();
+        }
         let until = clock::now() + self.limits.answer;
         let made = match catch_unwind(AssertUnwindSafe(|| (self.maker)(key, until))) {
             Ok(made) => made.map(Arc::new),
@@ -264,6 +273,7 @@ impl Shared {
             {
                 state.bytes = state.bytes.saturating_sub(old.weight());
             }
+            self.tally.cached(state.bytes);
         }
         self.answer(key, &made);
     }
@@ -296,6 +306,7 @@ impl Shared {
             if !late.is_empty() {
                 drop(state);
                 for waiter in late {
+                    self.tally.late();
                     (waiter.done)(Err(PageError::Deadline));
                 }
                 state = self.lock();

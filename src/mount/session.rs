@@ -22,6 +22,8 @@ use crate::mount::errno;
 use crate::mount::fs::VaultFs;
 use crate::mount::mountpoint::{self, Place, SOURCE};
 use crate::mount::page::Limits;
+use crate::mount::record::{Left, Record};
+use crate::mount::tally::Tally;
 
 /// fuser's threads; none of them waits for an answer.
 const THREADS: usize = 4;
@@ -108,33 +110,47 @@ impl MountError {
     }
 }
 
+/// What to mount by.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish<'a> {
+    /// Where.
+    pub place: &'a Path,
+    /// The file that tells the next run what a killed one left.
+    pub record: &'a Path,
+    /// Who counts.
+    pub tally: &'a Tally,
+}
+
 /// A served mount. Dropping it unmounts.
 pub struct Mounted {
-    path: PathBuf,
-    made: bool,
+    left: Left,
+    record: Record,
+    unrecorded: Option<PathError>,
     device: Option<String>,
     unmounter: SessionUnmounter,
     server: Option<JoinHandle<io::Result<()>>>,
     ended: Latest<bool>,
 }
 
-/// Mounts the answers at `place`.
-pub fn mount(answers: Arc<dyn Answers>, place: &Path) -> Result<Mounted, MountError> {
-    mount_within(answers, place, Limits::default())
+/// Mounts the answers at the wished place.
+pub fn mount(answers: Arc<dyn Answers>, wish: Wish<'_>) -> Result<Mounted, MountError> {
+    mount_within(answers, wish, Limits::default())
 }
 
 /// The same with other limits.
 pub(super) fn mount_within(
     answers: Arc<dyn Answers>,
-    place: &Path,
+    wish: Wish<'_>,
     limits: Limits,
 ) -> Result<Mounted, MountError> {
     check_device()?;
-    let Place { path, made } = mountpoint::prepare(answers.vault_root(), place)?;
-    let mounted = serve(answers, &path, made, limits);
-    if mounted.is_err() && made {
+    let record = Record::at(wish.record);
+    let place = mountpoint::prepare(answers.vault_root(), wish.place, &record)?;
+    let left = place.left.clone();
+    let mounted = serve(answers, place, record.clone(), wish.tally, limits);
+    if mounted.is_err() {
         // The error that counts is the first one.
-        let _removed = fs::remove_dir(&path);
+        let _removed = left.remove_folder().and_then(|()| record.erase());
     }
     mounted
 }
@@ -158,7 +174,12 @@ pub fn check_device() -> Result<(), MountError> {
 impl Mounted {
     /// Where it is, with every symlink resolved.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.left.path
+    }
+
+    /// Why a kill would leave its folder behind, if it would.
+    pub fn unrecorded(&self) -> Option<&PathError> {
+        self.unrecorded.as_ref()
     }
 
     /// By which it is known again in the kernel's table, where it can be.
@@ -172,7 +193,7 @@ impl Mounted {
     }
 
     fn is_there(&self) -> bool {
-        self.device.as_ref().is_none_or(|it| mountpoint::is_at(&self.path, it))
+        self.device.as_ref().is_none_or(|it| mountpoint::is_at(self.path(), it))
     }
 
     /// Unmounts, also while somebody uses it, and takes the folder away if it was made here.
@@ -186,9 +207,9 @@ impl Mounted {
         if !server.is_finished() && self.is_there() {
             // Fails where somebody uses it; what counts is whether it is still there.
             let tried = self.unmounter.unmount();
-            if self.device.is_some() && mountpoint::device_at(&self.path) == self.device {
+            if self.device.is_some() && mountpoint::device_at(self.path()) == self.device {
                 tracing::debug!(?tried, "the mount is in use and detached");
-                mountpoint::detach(&self.path)?;
+                mountpoint::detach(self.path())?;
             }
         }
         if self.ended.get() || self.ended.wait_newer(0, END).is_some() {
@@ -201,10 +222,9 @@ impl Mounted {
             // Whoever uses it still does; the threads end with the last of them.
             tracing::debug!("the mount is detached and still in use");
         }
-        if self.made {
-            // Somebody may have put something there meanwhile; then it stays.
-            let removed = fs::remove_dir(&self.path);
-            tracing::debug!(?removed, "the mount's folder");
+        // Where this fails, the record tells the next run.
+        if let Err(err) = self.left.remove_folder().and_then(|()| self.record.erase()) {
+            tracing::debug!(%err, "the mount's folder");
         }
         Ok(())
     }
@@ -220,14 +240,17 @@ impl Drop for Mounted {
 
 fn serve(
     answers: Arc<dyn Answers>,
-    path: &Path,
-    made: bool,
+    place: Place,
+    record: Record,
+    tally: &Tally,
     limits: Limits,
 ) -> Result<Mounted, MountError> {
+    let Place { left, unrecorded } = place;
+    let path = left.path.as_path();
     let failed = |source| MountError::Mount { path: path.to_owned(), source };
     // SAFETY: getegid(2) takes nothing and can't fail.
     let owner = Owner { user: mountpoint::user(), group: unsafe { libc::getegid() } };
-    let fs = VaultFs::new(answers, path.to_owned(), limits).map_err(failed)?;
+    let fs = VaultFs::new(answers, path.to_owned(), limits, tally.clone()).map_err(failed)?;
     let mut session = Session::new(Adapter { fs, owner }, path, &config()).map_err(failed)?;
     let device = mountpoint::device_at(path);
     let unmounter = session.unmount_callable();
@@ -241,7 +264,8 @@ fn serve(
             result
         })
         .map_err(failed)?;
-    Ok(Mounted { path: path.to_owned(), made, device, unmounter, server: Some(server), ended })
+    let server = Some(server);
+    Ok(Mounted { left, record, unrecorded, device, unmounter, server, ended })
 }
 
 /// No `default_permissions`: the kernel would ask for the attributes before each open, which costs a

@@ -101,6 +101,24 @@ pub struct Mount {
     pub state: String,
     pub path: Option<String>,
     pub why: Option<String>,
+    /// Searches that reading files here has started; listing and probing start none.
+    #[serde(default)]
+    pub questions: u64,
+    /// Other pages made: the status, the links of a note, the README.
+    #[serde(default)]
+    pub pages: u64,
+    /// Requests that got no answer by their deadline.
+    #[serde(default)]
+    pub late: u64,
+    /// Requests turned away because too many waited already.
+    #[serde(default)]
+    pub refused: u64,
+    /// Files and folders open now.
+    #[serde(default)]
+    pub open: usize,
+    /// Bytes of pages kept for the next reader.
+    #[serde(default)]
+    pub cached_bytes: usize,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -282,6 +300,13 @@ fn mount_line(mount: &Mount) -> String {
     }
     if let Some(why) = &mount.why {
         line.push_str(&format!(": {why}"));
+    }
+    if mount.questions > 0 {
+        let questions = usize::try_from(mount.questions).unwrap_or(usize::MAX);
+        line.push_str(&format!("; {} asked", counted(questions, "question", "questions")));
+    }
+    if mount.late + mount.refused > 0 {
+        line.push_str(&format!(", {} in vain", mount.late + mount.refused));
     }
     line
 }

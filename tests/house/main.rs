@@ -15,6 +15,7 @@ mod edits;
 mod find;
 mod guard;
 mod house;
+mod mountpoint;
 mod names;
 mod page;
 mod service;

@@ -24,7 +24,7 @@ fn pages(
     limits: Limits,
     maker: impl Fn(&PageKey) -> Result<Page, PageError> + Send + Sync + 'static,
 ) -> Pages {
-    Pages::new(limits, Box::new(move |key, _| maker(key))).unwrap()
+    Pages::new(limits, Tally::default(), Box::new(move |key, _| maker(key))).unwrap()
 }
 
 fn ask(pages: &Pages, key: &PageKey) -> mpsc::Receiver<Made> {

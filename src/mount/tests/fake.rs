@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use crate::mount::answers::{Answers, EntryKind, Unanswered};
 use crate::mount::mountpoint;
 use crate::mount::page::Limits;
-use crate::mount::session::{MountError, Mounted, check_device, mount_within};
+use crate::mount::session::{MountError, Mounted, Wish, check_device, mount_within};
+use crate::mount::tally::Tally;
 use crate::render::AsOf;
 use crate::render::links::{Direction, Links};
 use crate::render::nodes::{Node, Nodes};
@@ -199,6 +200,7 @@ pub struct House {
     pub fake: Arc<Fake>,
     pub mounted: Option<Mounted>,
     pub mount: PathBuf,
+    pub tally: Tally,
 }
 
 impl House {
@@ -221,8 +223,11 @@ impl House {
         std::fs::write(vault.join("memory/a.md"), "a\n").unwrap();
         let mount = mountpoint::default_mountpoint(&vault);
         let fake = Arc::new(Fake::new(vault));
-        let mounted = mount_within(Arc::clone(&fake) as Arc<dyn Answers>, &mount, limits).unwrap();
-        Some(Self { dir, fake, mounted: Some(mounted), mount })
+        let tally = Tally::default();
+        let record = record_of(fake.vault_root());
+        let wish = Wish { place: &mount, record: &record, tally: &tally };
+        let mounted = mount_within(Arc::clone(&fake) as Arc<dyn Answers>, wish, limits).unwrap();
+        Some(Self { dir, fake, mounted: Some(mounted), mount, tally })
     }
 
     pub fn vault(&self) -> &Path {
@@ -272,6 +277,18 @@ impl Drop for House {
             eprintln!("a test left its mount behind: {detached:?}");
         }
     }
+}
+
+/// Mounts for a test, its record beside the vault.
+pub fn mount(answers: Arc<dyn Answers>, place: &Path) -> Result<Mounted, MountError> {
+    let record = record_of(answers.vault_root());
+    let wish = Wish { place, record: &record, tally: &Tally::default() };
+    mount_within(answers, wish, Limits::default())
+}
+
+/// Where a test's vault has its record.
+pub fn record_of(vault: &Path) -> PathBuf {
+    vault.with_extension("record")
 }
 
 /// Fails with the remedy, or tells once, straight to stderr, that the mount tests do not run.

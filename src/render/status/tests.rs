@@ -32,7 +32,7 @@ fn well() -> Status {
         mount: Mount {
             state: "mounted".to_owned(),
             path: Some("/home/ada/memory.fs".to_owned()),
-            why: None,
+            ..Mount::default()
         },
         watch: Watch { mode: "inotify".to_owned(), watches: 12, watch_limit: Some(65536) },
         secrets: "off".to_owned(),
