@@ -18,4 +18,5 @@ mod house;
 mod mountpoint;
 mod names;
 mod page;
+mod semantics;
 mod service;

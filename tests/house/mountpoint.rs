@@ -139,7 +139,7 @@ fn what_a_killed_run_left_is_put_away_wherever_the_next_one_mounts() {
     house.start();
     wait_mounted(&house);
     assert!(!is_there(&first));
-    assert_eq!(mounts_below(&root), [second.clone()]);
+    assert_eq!(mounts_below(&root), std::slice::from_ref(&second));
     // Nowhere.
     house.kill();
     house.args(["--no-mount"]);

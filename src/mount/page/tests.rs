@@ -124,3 +124,19 @@ fn errors_are_not_kept_and_the_cache_is_bounded_in_bytes() {
     pages.let_go(&key("199"));
     assert!(pages.peek(&key("199")).is_none());
 }
+
+/// The document is an anchor: what it says of limits is so.
+#[test]
+fn the_document_states_the_limits() {
+    let document = include_str!("../semantics.md");
+    let limits = Limits::default();
+    for stated in [
+        format!("A question gets {} s;", limits.answer.as_secs()),
+        format!("A request gets {} s,", limits.request.as_secs()),
+        format!("at most {} run at a time, 1,024 wait", limits.askers),
+        format!("at most {} MiB", limits.cache_bytes >> 20),
+    ] {
+        assert!(document.contains(&stated), "{stated}");
+    }
+    assert_eq!(limits.queue, 1024);
+}

@@ -36,12 +36,13 @@ fn walkers_ask_nothing() {
         "grep -r needle search nodes links note > /dev/null",
         "ls -lR search nodes links note > /dev/null",
         "du -sh search nodes links note > /dev/null",
-        "git -C . status > /dev/null 2>&1; true",
+        "git -C . status > /dev/null 2>&1; git -C search status > /dev/null 2>&1; true",
         "compgen -f search/que; compgen -f nodes/; true",
         "cp -r search $OUT/copied",
         "tar cf $OUT/out.tar search",
         "stat .git .Trash .hidden search/.git links/.Trash-1000 nodes/autorun.inf \
-         search/desktop.ini search/Thumbs.db > /dev/null 2>&1; true",
+         search/desktop.ini search/Thumbs.db search/HEAD nodes/package.json links/node_modules \
+         'search/#x#' > /dev/null 2>&1; true",
     ] {
         house.says(line);
         assert_eq!(house.fake.asked(), asked, "{line}");
@@ -60,6 +61,8 @@ fn walkers_ask_nothing() {
     let asked = house.fake.asked();
     assert_eq!(house.says("ls search; grep -r needle search; true"), "");
     assert_eq!(house.fake.asked(), asked);
+    // The three that were read at the start, and the tally says the same.
+    assert_eq!(house.tally.read().questions, 3);
 }
 
 #[test]
