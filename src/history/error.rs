@@ -29,7 +29,7 @@ where
 
 impl GitError {
     /// What the person at the keyboard can do about it: the disk's trouble first, if that is it.
-    fn hint(&self) -> String {
+    pub(super) fn hint(&self) -> String {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
         while let Some(err) = cause {
             if let Some(hint) = err.downcast_ref::<io::Error>().and_then(|it| disk_hint(it.kind()))
@@ -51,7 +51,7 @@ impl GitError {
 pub(super) const READ_INDEX: &str = "read the index";
 
 /// What ends a trouble that the whole disk has.
-fn disk_hint(kind: io::ErrorKind) -> Option<&'static str> {
+pub(super) fn disk_hint(kind: io::ErrorKind) -> Option<&'static str> {
     Some(match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Free some space on the disk.",
         io::ErrorKind::ReadOnlyFilesystem => {
@@ -62,54 +62,6 @@ fn disk_hint(kind: io::ErrorKind) -> Option<&'static str> {
         }
         _ => return None,
     })
-}
-
-/// Why a vault's repository was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("`{}` is not in a Git repository", .0.display())]
-    NotARepository(PathBuf),
-    #[error("`{}` is a bare repository, which has no files", .0.display())]
-    Bare(PathBuf),
-    #[error("`{}` keeps its references in the reftable format, which remd cannot read", .0.display())]
-    Reftable(PathBuf),
-    #[error("`{}` uses SHA-256 object ids, which this build cannot read", .0.display())]
-    Sha256(PathBuf),
-    #[error("`{}` belongs to another user", .0.display())]
-    ForeignOwner(PathBuf),
-    #[error("`{}` is ignored by the repository at `{}`", vault.display(), repository.display())]
-    Ignored { vault: PathBuf, repository: PathBuf },
-    #[error(transparent)]
-    Disk(#[from] PathError),
-    #[error(transparent)]
-    Git(#[from] GitError),
-}
-
-impl OpenError {
-    /// What the person at the keyboard can do about it.
-    pub fn hint(&self) -> Option<String> {
-        Some(match self {
-            Self::NotARepository(path) => format!("Run `remd init {}`.", path.display()),
-            Self::Bare(_) => "Give the folder with the notes, not its repository.".to_owned(),
-            Self::Reftable(path) => {
-                format!("Run `git -C {} refs migrate --ref-format=files`.", path.display())
-            }
-            Self::Sha256(_) => "Keep the vault in a SHA-1 repository.".to_owned(),
-            Self::ForeignOwner(path) => format!(
-                "Run `chown -R \"$USER\"` on it, or trust it with `git config --global --add \
-                 safe.directory {}`.",
-                path.display()
-            ),
-            Self::Ignored { vault, .. } => {
-                format!("Run `remd init {}` to give it a repository of its own.", vault.display())
-            }
-            Self::Disk(err) => match disk_hint(err.kind()) {
-                Some(hint) => hint.to_owned(),
-                None => format!("Check `{}`.", err.path.display()),
-            },
-            Self::Git(err) => err.hint(),
-        })
-    }
 }
 
 /// Why no snapshot was taken. Whatever was seen is still on disk: the same look may be taken again.

@@ -10,6 +10,7 @@
 
 mod busy;
 mod error;
+mod find;
 mod git_index;
 mod held;
 mod held_list;
@@ -39,7 +40,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use busy::Operation;
-pub use error::{GitError, OpenError, ReadError, SnapshotError};
+pub use error::{GitError, ReadError, SnapshotError};
+pub use find::OpenError;
 pub use held::HoldPolicy;
 pub use ignores::Ignores;
 pub use kept::Kept;

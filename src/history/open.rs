@@ -6,10 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gix::bstr::{BString, ByteSlice as _};
+use gix::bstr::ByteSlice as _;
 
 use crate::base::fs::{self, PathError};
-use crate::history::error::{GitError, OpenError, git};
+use crate::history::error::{GitError, git};
+use crate::history::find::{OpenError, find};
 use crate::history::objects::Objects;
 use crate::history::place::{Place, lock_of};
 use crate::history::{History, Options, Reader, held_list, lock, repair, wip};
@@ -122,70 +123,6 @@ impl SettingsStamp {
         };
         Self(paths.into_iter().map(stamp).collect())
     }
-}
-
-/// The repository that holds `root`, and where `root` lies in it.
-fn find(root: &Path) -> Result<(gix::Repository, Place), OpenError> {
-    let root = fs::canonicalize(root)?;
-    if let Some(git_dir) = dot_git_above(&root) {
-        if fs::lstat_if_there(&git_dir.join("reftable"))?.is_some() {
-            return Err(OpenError::Reftable(root));
-        }
-        let config = fs::read_if_there(&git_dir.join("config"))?.unwrap_or_default();
-        let config = config.to_ascii_lowercase();
-        if config.contains_str("objectformat") && config.contains_str("sha256") {
-            return Err(OpenError::Sha256(root));
-        }
-    }
-    let (path, _) = match gix::discover::upwards(&root) {
-        Ok(found) => found,
-        Err(_) => return Err(OpenError::NotARepository(root)),
-    };
-    let (git_dir, work_dir) = path.into_repository_and_work_tree_directories();
-    let opened = gix::ThreadSafeRepository::open(work_dir.as_deref().unwrap_or(&git_dir));
-    let mut repo = git("open the repository", opened)?.to_thread_local();
-    if repo.git_dir_trust() != gix::sec::Trust::Full {
-        return Err(OpenError::ForeignOwner(root));
-    }
-    let Some(workdir) = repo.workdir() else {
-        return Err(OpenError::Bare(root));
-    };
-    let workdir = fs::canonicalize(workdir)?;
-    let git_dir = fs::canonicalize(repo.git_dir())?;
-    let common_dir = fs::canonicalize(repo.common_dir())?;
-    let Ok(prefix) = root.strip_prefix(&workdir) else {
-        // The folder lies inside a `.git`.
-        return Err(OpenError::Bare(root));
-    };
-    let prefix: BString = prefix.as_os_str().as_encoded_bytes().into();
-    repo.object_cache_size_if_unset(4 << 20);
-    let place = Place { root, workdir, git_dir, common_dir, prefix };
-    if !place.prefix.is_empty() && is_prefix_ignored(&repo, &place)? {
-        return Err(OpenError::Ignored { vault: place.root, repository: place.workdir });
-    }
-    Ok((repo, place))
-}
-
-/// The nearest `.git` folder at or above `path`, where it is a folder.
-fn dot_git_above(path: &Path) -> Option<PathBuf> {
-    path.ancestors()
-        .map(|it| it.join(".git"))
-        .find(|it| fs::stat(it).is_ok_and(|meta| meta.is_dir()))
-}
-
-fn is_prefix_ignored(repo: &gix::Repository, place: &Place) -> Result<bool, GitError> {
-    use gix::index::entry::Mode;
-    use gix::worktree::stack::state::ignore::Source;
-    let index = git("read the index", repo.index_or_empty())?;
-    if !index.prefixed_entries(place.prefix_slash().as_bstr()).unwrap_or_default().is_empty() {
-        return Ok(false);
-    }
-    let rules = repo.excludes(&index, None, Source::WorktreeThenIdMappingIfNotSkipped);
-    let mut rules = git("read the ignore rules", rules)?;
-    let path = gix::path::from_bstr(place.prefix.as_bstr());
-    let path = git("read the ignore rules", path)?;
-    let found = rules.at_path(path, Some(Mode::DIR)).map(|it| it.is_excluded());
-    git("read the ignore rules", found)
 }
 
 /// Keeps what is ours out of git, without a file in the vault.

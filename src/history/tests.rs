@@ -7,6 +7,7 @@ mod held;
 mod model;
 mod odd;
 mod reading;
+mod refusals;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -214,79 +214,13 @@ fn a_commit_message_in_an_editor_pauses() {
 }
 
 #[test]
-fn an_unborn_branch_and_other_shapes_of_repository() {
-    let mut vault = Vault::by_git(&["-b", "trunk"]).opened();
-    assert_eq!(vault.history().head().unwrap(), None);
-    vault.write("a.md", "a\n");
-    vault.snapshot_all();
-    assert_eq!(vault.git(&["branch", "--show-current"]), "trunk\n");
-    assert_eq!(vault.git(&["reflog"]).lines().count(), 1);
-    vault.assert_clean();
-    // Packed references, a split index, an untracked cache.
-    vault.git(&["pack-refs", "--all"]);
-    vault.git(&["gc", "-q"]);
-    vault.git(&["update-index", "--split-index"]);
-    vault.git(&["update-index", "--untracked-cache"]);
-    for n in 0..3 {
-        vault.write("a.md", format!("{n}\n"));
-        vault.write(format!("new{n}.md"), "n\n");
-        vault.git(&["status"]);
-        vault.snapshot_all();
-        vault.assert_clean();
-    }
-    // A linked work tree.
-    let linked = vault.dir.path().join("linked");
-    vault.git(&["worktree", "add", "-q", "-b", "side", linked.to_str().unwrap()]);
-    vault.history = None;
-    vault.root = linked;
-    vault.reopen();
-    vault.write("side.md", "side\n");
-    let snapshot = vault.snapshot_all();
-    assert_eq!(snapshot.head.unwrap().branch.as_deref(), Some("side"));
-    assert_eq!(vault.git(&["status", "--porcelain"]), "");
-}
-
-#[test]
-fn what_cannot_be_opened_says_why() {
-    let vault = Vault::plain();
-    let open = |root: &Path| History::open(root, &vault.options).map(|_| ());
-    assert!(matches!(open(&vault.root), Err(OpenError::NotARepository(_))));
-    let bare = Vault::by_git(&["--bare"]);
-    let refused = History::open(&bare.root, &bare.options).map(|_| ());
-    assert!(matches!(refused, Err(OpenError::Bare(_))), "{refused:?}");
-    let reftable = Vault::by_git(&["--ref-format=reftable"]);
-    let refused = History::open(&reftable.root, &reftable.options).map(|_| ());
-    assert!(matches!(refused, Err(OpenError::Reftable(_))), "{refused:?}");
-    let sha256 = Vault::by_git(&["--object-format=sha256"]);
-    let refused = History::open(&sha256.root, &sha256.options).map(|_| ());
-    assert!(matches!(refused, Err(OpenError::Sha256(_))), "{refused:?}");
-    let ignoring = Vault::by_git(&[]);
-    ignoring.write(".gitignore", "inner/\n");
-    ignoring.write("inner/a.md", "a\n");
-    let refused = History::open(&ignoring.path("inner"), &ignoring.options).map(|_| ());
-    assert!(matches!(refused, Err(OpenError::Ignored { .. })), "{refused:?}");
-    for err in [open(&vault.root).unwrap_err(), refused.unwrap_err()] {
-        assert!(err.hint().unwrap().contains("remd init"));
-    }
-}
-
-#[test]
-fn nested_repositories_and_sparse_files_are_left_alone() {
+fn nested_repositories_are_left_alone() {
     let mut vault = with_notes();
     vault.write("inner/n.md", "inner\n");
     git_command(&vault.path("inner"), &["init", "-q"]).status().unwrap();
     let snapshot = vault.snapshot(&["inner", "inner/n.md"]);
     assert_eq!(snapshot.head, None);
     assert_eq!(vault.snapshot_all().head, None);
-    // Absence in a sparse checkout is not deletion.
-    vault.write("deep/x.md", "x\n");
-    vault.snapshot_all();
-    vault.git(&["sparse-checkout", "set", "--no-cone", "/*", "!/deep/"]);
-    assert!(!vault.path("deep/x.md").exists());
-    vault.write("a.md", "edited\n");
-    vault.snapshot_all();
-    assert_eq!(vault.subject(), "memory: update a.md");
-    assert!(vault.committed("deep/x.md").is_some());
     assert_eq!(vault.git(&["status", "--porcelain"]), "?? inner/\n");
 }
 
