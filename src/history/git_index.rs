@@ -20,6 +20,7 @@ use crate::base::fs::{self, PathError};
 use crate::history::error::{READ_INDEX, SnapshotError, git};
 use crate::history::lock::OwnLock;
 use crate::history::place::Place;
+use crate::history::reader;
 
 /// What tells one state of the index file from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,19 +57,30 @@ impl GitIndex {
             );
             // Replaced while we read it: read it again.
             if stamp == stamp_of(&path)? {
-                return Ok(Self { file: git(READ_INDEX, file)?, stamp });
+                let file = git(READ_INDEX, file)?;
+                let file = if file.is_sparse() { expanded(repo, &file)? } else { file };
+                return Ok(Self { file, stamp });
             }
         }
     }
 
-    /// The index as `tree` has it, but for what `is_there` denies.
+    /// The index as `tree` has it, but for what `is_there` denies; in a sparse checkout that is
+    /// marked as left out.
     pub fn from_tree(
         repo: &gix::Repository,
         tree: &gix::oid,
         is_there: impl Fn(&BStr) -> bool,
     ) -> Result<Self, SnapshotError> {
         let mut file = git("read a tree", repo.index_from_tree(tree))?;
-        file.remove_entries(|_, path, _| !is_there(path));
+        if repo.config_snapshot().boolean("core.sparseCheckout").unwrap_or(false) {
+            for (entry, path) in file.entries_mut_with_paths() {
+                if !is_there(path) {
+                    entry.flags |= Flags::SKIP_WORKTREE | Flags::EXTENDED;
+                }
+            }
+        } else {
+            file.remove_entries(|_, path, _| !is_there(path));
+        }
         Ok(Self { file, stamp: None })
     }
 
@@ -185,6 +197,31 @@ impl GitIndex {
         self.stamp = stamp_of(&path)?;
         Ok(())
     }
+}
+
+/// A sparse index with every folder that it keeps as one entry written out, as git itself does
+/// before it looks into one: its files are there, marked as absent from the disk.
+fn expanded(
+    repo: &gix::Repository,
+    sparse: &gix::index::File,
+) -> Result<gix::index::File, SnapshotError> {
+    let mut full = gix::index::State::new(repo.object_hash());
+    for entry in sparse.entries() {
+        let path = entry.path(sparse);
+        if entry.mode != Mode::DIR {
+            full.dangerously_push_entry(entry.stat, entry.id, entry.flags, entry.mode, path);
+            continue;
+        }
+        for (below, _, version) in reader::tree_changes(repo, None, Some(entry.id))? {
+            let Some((id, kind)) = version else { continue };
+            let below = [path.as_bytes(), below.as_slice()].concat();
+            let absent = Flags::SKIP_WORKTREE | Flags::EXTENDED;
+            let stat = Stat::default();
+            full.dangerously_push_entry(stat, id, absent, kind.into(), below.as_bstr());
+        }
+    }
+    full.sort_entries();
+    Ok(gix::index::File::from_state(full, sparse.path()))
 }
 
 /// How long git's own commands make us wait for `index.lock`.

@@ -17,8 +17,6 @@ pub enum Kept {
     Special,
     /// A tracked file lies in what is now a repository of its own.
     NestedRepository,
-    /// Outside the sparse checkout.
-    Sparse,
     /// A filter of git's settings failed on it.
     Filter { why: String },
 }
@@ -32,7 +30,6 @@ impl std::fmt::Display for Kept {
             Self::Unreadable { why } => write!(f, "unreadable: {why}"),
             Self::Special => f.write_str("no longer a file"),
             Self::NestedRepository => f.write_str("in a repository of its own"),
-            Self::Sparse => f.write_str("outside the sparse checkout"),
             Self::Filter { why } => write!(f, "a filter failed: {why}"),
         }
     }
@@ -50,7 +47,6 @@ impl Kept {
             Self::Unreadable { .. } => "Check its permissions.",
             Self::Special => "Put the file back, or `git rm` it.",
             Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
-            Self::Sparse => "Add its folder with `git sparse-checkout add`.",
             Self::Filter { .. } => "Check the filter in `.gitattributes` and Git's settings.",
         }
     }

@@ -181,14 +181,10 @@ impl<'a> Looker<'a> {
         if self.index.is_unmerged(rela) {
             return self.keep(path, rela, disk, Kept::Unmerged);
         }
-        if !matches!(disk, Disk::Gone | Disk::Folder) && self.is_sparse(rela) {
-            return self.keep(path, rela, disk, Kept::Sparse);
-        }
         let is_gitlink = entry.is_some_and(|it| it.mode == Mode::COMMIT);
         match disk {
             Disk::Folder | Disk::Gone if is_gitlink => {}
             Disk::Gone if entry.is_some_and(|it| it.flags.contains(Flags::SKIP_WORKTREE)) => {}
-            Disk::Gone if entry.is_none() && self.is_sparse(rela) => {}
             Disk::Gone | Disk::Folder if !is_tracked => {}
             Disk::Gone | Disk::Folder if staged != in_head => {
                 self.findings.kept.insert(path.clone(), Kept::Staged);
@@ -329,7 +325,7 @@ impl<'a> Looker<'a> {
             }
             let bytes = match self.filter(&file, rela, seen.size, limit) {
                 Ok(bytes) => bytes,
-                Err(content) => return Ok(content),
+                Err(content) => return Ok(*content),
             };
             let after = file.metadata().map(|it| Seen::new(&it));
             match self.see_again(path) {
@@ -350,13 +346,15 @@ impl<'a> Looker<'a> {
         rela: &BStr,
         size: u64,
         limit: u64,
-    ) -> Result<Vec<u8>, Content> {
-        let failed = |err: &dyn std::fmt::Display| Content::Filter(err.to_string());
-        let unreadable = |err: std::io::Error| Content::Unreadable(err.to_string());
+    ) -> Result<Vec<u8>, Box<Content>> {
+        let failed = |err: &dyn std::fmt::Display| Box::new(Content::Filter(err.to_string()));
+        let unreadable = |err: std::io::Error| Box::new(Content::Unreadable(err.to_string()));
         let path = gix::path::from_bstr(rela).map_err(|err| failed(&err))?;
         let mut bytes = Vec::new();
         match self.pipeline.convert_to_git(file, path.as_ref(), self.index.state()) {
-            Ok(ToGitOutcome::Unchanged(_)) if size > limit => return Err(Content::TooLarge(size)),
+            Ok(ToGitOutcome::Unchanged(_)) if size > limit => {
+                return Err(Box::new(Content::TooLarge(size)));
+            }
             Ok(ToGitOutcome::Unchanged(mut file)) => {
                 bytes.reserve_exact(usize::try_from(size).unwrap_or(0));
                 file.read_to_end(&mut bytes).map_err(unreadable)?;
@@ -368,7 +366,7 @@ impl<'a> Looker<'a> {
             Err(err) => return Err(failed(&err)),
         }
         match bytes.len() as u64 > limit {
-            true => Err(Content::TooLarge(bytes.len() as u64)),
+            true => Err(Box::new(Content::TooLarge(bytes.len() as u64))),
             false => Ok(bytes),
         }
     }
@@ -412,14 +410,6 @@ impl<'a> Looker<'a> {
     fn is_ignored(&mut self, rela: &BStr) -> bool {
         let as_path = gix::path::from_bstr(rela).unwrap_or_else(|_| Path::new("").into());
         self.ignores.at_path(as_path, Some(Mode::FILE)).is_ok_and(|it| it.is_excluded())
-    }
-
-    /// Whether a folder above `rela` is one entry of a sparse index.
-    fn is_sparse(&self, rela: &BStr) -> bool {
-        self.index.state().is_sparse()
-            && rela.find_iter(b"/").any(|slash| {
-                self.index.entry(rela[..=slash].as_bstr()).is_some_and(|it| it.mode == Mode::DIR)
-            })
     }
 
     fn disk(&mut self, path: &VaultPath) -> Disk {
