@@ -74,6 +74,39 @@ pub fn keep_little_memory() {
     }
 }
 
+/// Variables by which git is told of another repository than the one that is looked at; they are
+/// set in hooks, and in shells that came from one.
+const GIT_REDIRECTS: [&str; 16] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_QUARANTINE_PATH",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_CONFIG",
+    "GIT_CEILING_DIRECTORIES",
+];
+
+/// Forgets what the environment says of another repository, for us and for every child.
+///
+/// # Safety
+///
+/// Only while the process has one thread.
+pub unsafe fn forget_git_redirects() {
+    for name in GIT_REDIRECTS {
+        // SAFETY: nobody else reads the environment, as the caller says.
+        unsafe { std::env::remove_var(name) };
+    }
+}
+
 /// Gives memory that is free again back to the system; the allocator keeps it otherwise.
 pub fn give_memory_back() {
     // SAFETY: malloc_trim(3) takes one integer and may be called at any time from any thread.

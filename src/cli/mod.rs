@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::base::process;
 use crate::cli::args::{Cli, Command, ConfigCommand};
 use crate::cli::report::{CliError, Exit};
 use crate::config::Dirs;
@@ -24,6 +25,8 @@ pub mod up;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    // SAFETY: this is the first thing done; no other thread has begun.
+    unsafe { process::forget_git_redirects() };
     let cli = Cli::parse();
     let exit = match run(&cli) {
         Ok(exit) => exit,

@@ -157,7 +157,13 @@ impl Reader {
     pub fn resolve(&self, revision: &str) -> Result<CommitId, ReadError> {
         let repo = self.repo.to_thread_local();
         let missing = || ReadError::NotFound { what: "revision", name: revision.to_owned() };
-        let found = repo.rev_parse_single(revision).map_err(|_| missing())?;
+        let found = match repo.rev_parse_single(revision) {
+            Ok(found) => found,
+            Err(_) => {
+                let whole = with_whole_id(&repo, revision).ok_or_else(missing)?;
+                repo.rev_parse_single(whole.as_str()).map_err(|_| missing())?
+            }
+        };
         let object = git("read a commit", found.object())?;
         let commit = object.peel_to_kind(gix::objs::Kind::Commit).map_err(|_| missing())?;
         commit_id(&commit.id).ok_or_else(missing)
@@ -299,6 +305,23 @@ impl Reader {
             changes,
         })
     }
+}
+
+/// `revision` with the short id that it begins with written out.
+///
+/// Gix takes every short id for one of SHA-1, and finds none in a repository with longer ones.
+fn with_whole_id(repo: &gix::Repository, revision: &str) -> Option<String> {
+    let digits = revision.bytes().take_while(u8::is_ascii_hexdigit).count();
+    let (short, rest) = revision.split_at(digits);
+    let length = repo.object_hash().len_in_hex();
+    if digits >= length || !(rest.is_empty() || rest.starts_with(['~', '^', ':', '@'])) {
+        return None;
+    }
+    let padded = format!("{short:0<length$}");
+    let padded = ObjectId::from_hex(padded.as_bytes()).ok()?;
+    let prefix = gix::hash::Prefix::new(&padded, digits).ok()?;
+    let found = repo.objects.lookup_prefix(prefix, None).ok()??.ok()?;
+    Some(format!("{found}{rest}"))
 }
 
 /// Where HEAD is; `None` on an unborn branch.

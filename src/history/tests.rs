@@ -8,6 +8,7 @@ mod model;
 mod odd;
 mod reading;
 mod refusals;
+mod shapes;
 mod sparse;
 
 use std::collections::BTreeSet;
