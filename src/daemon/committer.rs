@@ -206,6 +206,7 @@ impl Committer {
             look.paths.extend(folder.cloned());
             if folder.is_none() {
                 self.report_skipped(&scan.skipped);
+                self.report_nameless(&scan.nameless);
             }
             super::add_scan(&mut look, folder, scan);
         }
@@ -240,6 +241,24 @@ impl Committer {
                     count => format!("{count} places are not looked into, as `{path}`: {why}"),
                 },
                 "Nothing in them is committed or searched; list them in .gitignore if that is meant.",
+            ),
+        }
+    }
+
+    fn report_nameless(&self, names: &[String]) {
+        match names {
+            [] => self.house.problems.clear("nameless"),
+            [first, rest @ ..] => self.house.problems.report(
+                "nameless",
+                Level::Warning,
+                &match rest.len() {
+                    0 => format!("`{first}` is not looked into: Git keeps this name for itself"),
+                    more => format!(
+                        "{} places are not looked into, as `{first}`: Git keeps this name for itself",
+                        more + 1
+                    ),
+                },
+                "Nothing in it is committed or searched; give it another name.",
             ),
         }
     }

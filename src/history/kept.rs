@@ -17,6 +17,8 @@ pub enum Kept {
     Special,
     /// A tracked file lies in what is now a repository of its own.
     NestedRepository,
+    /// Git takes no tree with such a name in it: to some file system it names the `.git`.
+    Name,
     /// A filter of git's settings failed on it.
     Filter { why: String },
 }
@@ -30,6 +32,7 @@ impl std::fmt::Display for Kept {
             Self::Unreadable { why } => write!(f, "unreadable: {why}"),
             Self::Special => f.write_str("no longer a file"),
             Self::NestedRepository => f.write_str("in a repository of its own"),
+            Self::Name => f.write_str("a name that Git refuses"),
             Self::Filter { why } => write!(f, "a filter failed: {why}"),
         }
     }
@@ -47,6 +50,7 @@ impl Kept {
             Self::Unreadable { .. } => "Check its permissions.",
             Self::Special => "Put the file back, or `git rm` it.",
             Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
+            Self::Name => "Give it another name; on some systems this one means Git's own files.",
             Self::Filter { .. } => "Check the filter in `.gitattributes` and Git's settings.",
         }
     }

@@ -207,6 +207,11 @@ impl<'a> Looker<'a> {
                 }
             }
             Disk::File(_) | Disk::Link(_) if !is_tracked && self.is_ignored(rela) => {}
+            Disk::File(_) | Disk::Link(_)
+                if !is_tracked && !may_stand_in_a_tree(rela, matches!(disk, Disk::Link(_))) =>
+            {
+                self.findings.kept.insert(path.clone(), Kept::Name);
+            }
             Disk::File(_) | Disk::Link(_) if staged != in_head => {
                 return self.keep(path, rela, disk, Kept::Staged);
             }
@@ -472,6 +477,23 @@ pub(super) fn kind_of(mode: Mode) -> Option<EntryKind> {
         Mode::COMMIT => Some(EntryKind::Commit),
         _ => None,
     }
+}
+
+/// Whether `git fsck --strict` lets a tree hold the path. It refuses what some file system takes for
+/// `.git` (`git~1`, `.git ` on NTFS, also behind a backslash; zero-width letters in it on HFS+), and
+/// a symlink that one takes for `.gitmodules`.
+fn may_stand_in_a_tree(rela: &BStr, is_link: bool) -> bool {
+    use gix::validate::path::component;
+    let rules =
+        component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+    let last = rela.split(|it| *it == b'/').count() - 1;
+    rela.split(|it| *it == b'/').enumerate().all(|(at, name)| {
+        let mode = (is_link && at == last).then_some(component::Mode::Symlink);
+        // Git looks at what stands behind each backslash too.
+        name.split(|it| *it == b'\\')
+            .filter(|it| !matches!(it, [] | [b'.'] | [b'.', b'.']))
+            .all(|part| gix::validate::path::component(part.as_bstr(), mode, rules).is_ok())
+    })
 }
 
 /// Whether the path became something else between two steps.

@@ -26,6 +26,8 @@ pub struct Scan {
     pub folders: usize,
     /// What was not looked at, for people to know.
     pub skipped: Vec<(VaultPath, Skip)>,
+    /// What has a name that no path in the vault may have (`.GIT`), as people read it.
+    pub nameless: Vec<String>,
     /// Folders that Git ignores.
     pub ignored: Vec<VaultPath>,
     /// Whether everything that could be read was: `false` where a folder failed.
@@ -91,6 +93,7 @@ pub fn scan(
         Step::Folder => scan.folders += 1,
         Step::File(name, _) => scan.found.push(name),
         Step::Ignored(name) => scan.ignored.push(name),
+        Step::Nameless(name) => scan.nameless.push(name),
         Step::Skipped(name, why) => {
             scan.complete &= !matches!(why, Skip::Unreadable(_));
             match name {
@@ -108,6 +111,8 @@ pub(super) enum Step<'a> {
     /// A regular file or symlink; the entry gives its metadata.
     File(VaultPath, &'a walkdir::DirEntry),
     Ignored(VaultPath),
+    /// No path of the vault, yet no `.git` either.
+    Nameless(String),
     /// `None` where the failure has no place below the root.
     Skipped(Option<VaultPath>, Skip),
 }
@@ -153,20 +158,35 @@ pub(super) fn walk(
                     let door = house.door(&name, is_ignored);
                     enter(name, door, step)
                 }
-                None => false, // a `.git`
+                None => {
+                    nameless(house, entry.path(), step);
+                    false
+                }
             };
             match open {
                 true => step(Step::Folder),
                 false => entries.skip_current_dir(),
             }
-        } else if let Some(name) = house.name_of(entry.path())
-            && !house.filter.drops_file(&name)
-        {
+        } else if let Some(name) = house.name_of(entry.path()) {
+            if house.filter.drops_file(&name) {
+                continue;
+            }
             match kind.is_file() || kind.is_symlink() {
                 true => step(Step::File(name, &entry)),
                 false => step(Step::Skipped(Some(name), Skip::Special)),
             }
+        } else {
+            nameless(house, entry.path(), step);
         }
+    }
+}
+
+/// Names what can have no name in the vault; a `.git` is nobody's note.
+fn nameless(house: &House, path: &Path, step: &mut dyn FnMut(Step<'_>)) {
+    use std::os::unix::ffi::OsStrExt as _;
+    if path.file_name().is_some_and(|it| it != ".git") {
+        let name = path.strip_prefix(&house.root).unwrap_or(path).as_os_str().as_bytes();
+        step(Step::Nameless(crate::vault::path::escape(name).into_owned()));
     }
 }
 
