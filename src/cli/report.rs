@@ -3,10 +3,14 @@
 //! Takes what a command has to say, puts data on stdout and talk on stderr. One thread.
 //!
 //! **Invariant:** a closed pipe ends the program quietly; an error says what, where and what to
-//! do.
+//! do. Nothing from a vault commands a terminal: where one reads, what would is shown instead. A
+//! pipe and a file get the bytes as they are.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Write as _};
+
+use crate::vault::path::{escape, is_commanding};
 
 /// How a command ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +75,11 @@ impl<E: Error + 'static> From<E> for CliError {
 /// Puts data on stdout. A reader that went away ends the program as it ends `cat`.
 pub fn data(bytes: impl AsRef<[u8]>) -> Result<(), CliError> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(bytes.as_ref()).and_then(|()| stdout.flush());
+    let bytes = match stdout.is_terminal() {
+        true => harmless(bytes.as_ref()),
+        false => Cow::Borrowed(bytes.as_ref()),
+    };
+    let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
     match written {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(err) => Err(CliError::new("Cannot write the answer").hint(err.to_string())),
@@ -81,14 +89,40 @@ pub fn data(bytes: impl AsRef<[u8]>) -> Result<(), CliError> {
 
 /// Puts talk on stderr.
 pub fn talk(text: &str) {
+    say(&String::from_utf8_lossy(&harmless(text.as_bytes())));
+}
+
+fn say(text: &str) {
     // Nobody is there to read the talk: nothing is lost.
     let _written = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Lines and tabs as they are; whatever else would command a terminal as C escapes, bytes that are
+/// no text too.
+fn harmless(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let is_plain = |it: char| it == '\n' || it == '\t' || !is_commanding(it);
+    if std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(is_plain)) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    for line in bytes.split_inclusive(|it| *it == b'\n') {
+        let end = if line.ends_with(b"\r\n") { 2 } else { usize::from(line.ends_with(b"\n")) };
+        let (line, end) = line.split_at(line.len() - end);
+        for (at, part) in line.split(|it| *it == b'\t').enumerate() {
+            if at > 0 {
+                out.push(b'\t');
+            }
+            out.extend_from_slice(escape(part).as_bytes());
+        }
+        out.extend_from_slice(end);
+    }
+    Cow::Owned(out)
 }
 
 /// Prints an error with its causes and hint.
 pub fn error(err: &CliError) {
     let (bold, plain) = if colour() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    let mut text = format!("{bold}error:{plain} {}", err.message);
+    let mut text = err.message.clone();
     for cause in &err.causes {
         text.push_str("\n  because: ");
         text.push_str(cause);
@@ -97,10 +131,31 @@ pub fn error(err: &CliError) {
         text.push_str("\n\nhint: ");
         text.push_str(hint);
     }
-    talk(&text);
+    let text = harmless(text.as_bytes());
+    say(&format!("{bold}error:{plain} {}", String::from_utf8_lossy(&text)));
 }
 
 /// Whether stderr may have colour.
 pub fn colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()) && io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_nothing_but_lines_and_tabs() {
+        let check = |text: &[u8], shown: &str| {
+            assert_eq!(String::from_utf8_lossy(&harmless(text)), shown);
+        };
+        check("plain\n\ttext 日本\n".as_bytes(), "plain\n\ttext 日本\n");
+        check(b"windows\r\nover\rwritten", "windows\r\nover\\rwritten");
+        check(b"\x1b]52;c;aGk=\x07\x08\x7f", "\\033]52;c;aGk=\\007\\010\\177");
+        check(
+            "\u{9b}2J \u{202e}x\u{2028}".as_bytes(),
+            "\\302\\2332J \\342\\200\\256x\\342\\200\\250",
+        );
+        check(b"\x9b2J caf\xe9\tx", "\\2332J caf\\351\tx");
+    }
 }

@@ -132,12 +132,17 @@ impl VaultPath {
     }
 }
 
-/// Bytes as one line of text that can be read and pasted: control characters and invalid UTF-8
-/// as C escapes, everything else as it is.
+/// Whether a character does something to a line or to the order of what stands on it, instead of
+/// standing there: control characters, line and paragraph separators, bidirectional overrides and
+/// isolates. Joiners and marks of direction are part of how words are written.
+pub fn is_commanding(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Bytes as one line of text that can be read and pasted: characters that would command a terminal
+/// or a line ([`is_commanding`]) and invalid UTF-8 as C escapes, everything else as it is.
 pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
-    let plain = std::str::from_utf8(bytes).is_ok_and(|text| {
-        !text.chars().any(|it| it.is_control() || matches!(it, '\u{2028}' | '\u{2029}'))
-    });
+    let plain = std::str::from_utf8(bytes).is_ok_and(|text| !text.chars().any(is_commanding));
     if plain {
         return String::from_utf8_lossy(bytes);
     }
@@ -148,7 +153,7 @@ pub fn escape(bytes: &[u8]) -> Cow<'_, str> {
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
                 '\r' => out.push_str("\\r"),
-                it if it.is_control() || matches!(it, '\u{2028}' | '\u{2029}') => {
+                it if is_commanding(it) => {
                     let mut buffer = [0; 4];
                     push_octal(&mut out, it.encode_utf8(&mut buffer).as_bytes());
                 }
@@ -258,6 +263,9 @@ mod tests {
         check(b"q\"uote.md", "q\"uote.md", "\"q\\\"uote.md\"");
         check(b"back\\slash.md", "back\\slash.md", "\"back\\\\slash.md\"");
         check(b"bad\xff.md", "bad\\377.md", "\"bad\\377.md\"");
+        check("a\u{202e}dm.b".as_bytes(), "a\\342\\200\\256dm.b", "\"a\\342\\200\\256dm.b\"");
+        check("\u{9b}31m.md".as_bytes(), "\\302\\23331m.md", "\"\\302\\23331m.md\"");
+        check("שלום\u{200f} 👨‍👩‍👧.md".as_bytes(), "שלום\u{200f} 👨‍👩‍👧.md", "שלום\u{200f} 👨‍👩‍👧.md");
         check(b"esc\x1b.md", "esc\\033.md", "\"esc\\033.md\"");
     }
 }
