@@ -190,12 +190,21 @@ impl Desk {
         let mut results = search::search(&view, query, until)?;
         results.commits_behind = health::commits_behind(&self.house);
         results.edits_uncommitted = self.house.intake.pending();
-        if let Some(progress) = shelf.progress {
-            results.partial = Some(pages::progress_text(progress));
-        } else if view.at().is_none() && !self.house.ledger.get().looked {
-            results.partial = Some("the vault is being looked at for the first time".to_owned());
-        }
+        results.partial = self.unfinished(shelf.progress, &view).or(results.partial);
         Ok(results)
+    }
+
+    /// Why what the view says is only a part of what is there: never empty for unfinished.
+    fn unfinished(&self, progress: Option<(usize, usize)>, view: &IndexView) -> Option<String> {
+        let ledger = self.house.ledger.get();
+        match progress {
+            Some(progress) => Some(pages::progress_text(progress)),
+            None if view.at().is_some() => None,
+            None if !ledger.looked => {
+                Some("the vault is being looked at for the first time".to_owned())
+            }
+            None => ledger.head.is_some().then(|| "the index is not built yet".to_owned()),
+        }
     }
 
     fn as_of(&self, view: &IndexView) -> AsOf {
@@ -268,7 +277,7 @@ impl Answers for Desk {
             candidates: hits.len(),
             hits,
             as_of: self.as_of(&view),
-            partial: shelf.progress.map(pages::progress_text),
+            partial: self.unfinished(shelf.progress, &view),
         })
     }
 
