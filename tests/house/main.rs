@@ -9,14 +9,17 @@
     reason = "the house is looked at from outside: by the real disk and the real tools"
 )]
 
+mod cases;
 mod commands;
 mod crash;
 mod edits;
 mod find;
 mod guard;
+mod hostile;
 mod house;
 mod mountpoint;
 mod names;
+mod odd_notes;
 mod page;
 mod semantics;
 mod service;

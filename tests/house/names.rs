@@ -18,9 +18,19 @@ fn two_spellings_of_one_name_stay_two_files_a01() {
         let found = house.found(query);
         assert!(found.contains(&nfc.to_owned()) && found.contains(&nfd.to_owned()), "{found:?}");
     }
+    // The one spelled as the link is meant; status names the twin.
+    assert_eq!(house.status()["index"]["ambiguous_links"], 1);
+    let inlinks = |query: &str| {
+        let said = house.run(["search", "--json", query]).stdout;
+        let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+        json["results"][0]["inlinks"].as_array().unwrap().len()
+    };
+    assert_eq!((inlinks("one"), inlinks("two")), (1, 0));
     fs::remove_file(house.at(nfd)).unwrap();
     house.settle_and_check();
     assert_eq!(house.found("needle"), [nfc]);
+    assert_eq!(house.head_paths(), [nfc.as_bytes(), b"third.md"]);
+    assert_eq!(house.status()["index"]["ambiguous_links"], 0);
 }
 
 #[test]
