@@ -105,19 +105,27 @@ fn modified(path: &Path) -> Option<SystemTime> {
 }
 
 fn has_live_commit(workdir: &Path) -> bool {
-    let Ok(workdir) = fs::canonicalize(workdir) else { return false };
-    fs::read_dir(Path::new("/proc")).unwrap_or_default().iter().any(|entry| {
+    git_at_work(workdir, |words| words.contains(&&b"commit"[..])).is_some()
+}
+
+/// A living git process in this work tree; the lock that nobody has open may be its.
+pub(super) fn any_git_at_work(workdir: &Path) -> Option<u32> {
+    git_at_work(workdir, |_| true)
+}
+
+/// The first git process here whose command line `is_meant`.
+fn git_at_work(workdir: &Path, is_meant: impl Fn(&[&[u8]]) -> bool) -> Option<u32> {
+    let workdir = fs::canonicalize(workdir).ok()?;
+    fs::read_dir(Path::new("/proc")).unwrap_or_default().iter().find_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
         let process = entry.path();
-        let is_git = || fs::read(&process.join("comm")).is_ok_and(|it| it == b"git\n");
-        let commits = || {
-            fs::read(&process.join("cmdline"))
-                .is_ok_and(|it| it.split(|byte| *byte == 0).any(|word| word == b"commit"))
+        let is_git = fs::read(&process.join("comm")).is_ok_and(|it| it == b"git\n");
+        let is_meant = || {
+            let line = fs::read(&process.join("cmdline")).unwrap_or_default();
+            is_meant(&line.split(|byte| *byte == 0).collect::<Vec<_>>())
         };
         let is_here =
             || fs::read_link(&process.join("cwd")).is_ok_and(|it| it.starts_with(&workdir));
-        entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)
-            && is_git()
-            && commits()
-            && is_here()
+        (is_git && is_meant() && is_here()).then_some(pid)
     })
 }

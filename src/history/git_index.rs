@@ -110,6 +110,35 @@ impl GitIndex {
         self.file.prefixed_entries(prefix).unwrap_or_default().iter().map(|it| it.path(&self.file))
     }
 
+    /// The paths whose entry is another one than in `old`; a newer stat alone is none.
+    pub fn differences<'a>(&'a self, old: &'a Self) -> Vec<&'a BStr> {
+        let told = Flags::INTENT_TO_ADD | Flags::SKIP_WORKTREE | Flags::ASSUME_VALID;
+        let of = |file: &'a gix::index::File| {
+            file.entries().iter().map(move |it| {
+                let state = (it.id, it.mode, it.flags & told);
+                ((it.path(file), it.stage_raw()), state)
+            })
+        };
+        let (mut before, mut now) = (of(&old.file).peekable(), of(&self.file).peekable());
+        let mut paths = Vec::new();
+        loop {
+            let path = match (before.peek(), now.peek()) {
+                (None, None) => return paths,
+                (Some(one), Some(other)) if one == other => {
+                    before.next();
+                    now.next();
+                    continue;
+                }
+                (Some(one), Some(other)) => one.0.min(other.0),
+                (Some(one), None) | (None, Some(one)) => one.0,
+            };
+            before.next_if(|it| it.0 == path);
+            now.next_if(|it| it.0 == path);
+            // A folder of a sparse index ends with a slash.
+            paths.push(path.0.strip_suffix(b"/").unwrap_or(path.0).as_bstr());
+        }
+    }
+
     /// Whether the entry's stat is no proof: the file may have changed after its last look
     /// without a newer time.
     pub fn is_racy(&self, stat: &Stat) -> bool {

@@ -181,6 +181,14 @@ pub fn describe(path: &Path) -> HeldLock {
     HeldLock { path: path.to_owned(), age, holder: holder_of(path) }
 }
 
+/// Waits until nobody holds the lock at `path`, or until `wait` has passed.
+pub fn wait_until_free(path: &Path, wait: Duration) {
+    let deadline = clock::now() + wait;
+    while fs::lstat_if_there(path).is_ok_and(|it| it.is_some()) && clock::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// The locks among `paths` that are there.
 pub fn present(paths: impl IntoIterator<Item = PathBuf>) -> Vec<HeldLock> {
     paths

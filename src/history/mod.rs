@@ -30,6 +30,7 @@ mod seen;
 mod signed;
 mod snapshot;
 mod text;
+mod unsettled;
 mod wip;
 
 #[cfg(test)]
@@ -159,10 +160,13 @@ pub struct History {
     identity: (u64, u64),
     held: BTreeSet<VaultPath>,
     let_through: BTreeSet<VaultPath>,
-    /// In HEAD and not in the index: staged for deletion, to be named even if nothing hints at it.
-    staged_gone: BTreeSet<VaultPath>,
+    unsettled: unsettled::Unsettled,
     /// Whether a `wip` reference may be there.
     has_wip: bool,
+    /// Kept in `wip` although neither the disk nor a commit has it any more.
+    stranded: BTreeSet<VaultPath>,
+    /// The `wip` that all commits were searched for, and when by the moves of HEAD.
+    searched: Option<(gix::ObjectId, u64)>,
     /// The last commit's index entries were not written.
     is_unfinished: bool,
 }
@@ -214,11 +218,18 @@ impl History {
     /// Git's locks that are there now, for `status`.
     pub fn locks(&self) -> Vec<HeldLock> {
         let head = self.place.git_dir.join("HEAD");
-        let mut paths = vec![place::lock_of(&self.place.index()), place::lock_of(&head)];
+        let packed = self.place.common_dir.join("packed-refs");
+        let mut paths: Vec<_> =
+            [self.place.index(), head, packed].iter().map(|it| place::lock_of(it)).collect();
         if let Ok(Some(branch)) = refs::read_head(&self.repo).map(|it| it.branch) {
             paths.push(place::lock_of(&self.place.shared_ref(branch.as_ref())));
         }
-        lock::present(paths)
+        let mut locks = lock::present(paths);
+        if locks.iter().any(|it| it.holder.is_none()) {
+            let owner = busy::any_git_at_work(&self.place.workdir);
+            locks.iter_mut().for_each(|it| it.holder = it.holder.or(owner));
+        }
+        locks
     }
 
     /// Takes other limits, from the next snapshot on.
@@ -229,6 +240,12 @@ impl History {
     /// Deletions held back.
     pub fn held(&self) -> &BTreeSet<VaultPath> {
         &self.held
+    }
+
+    /// What only `refs/remd/wip/<host>` has: a person's Git took it from the disk before it was
+    /// committed.
+    pub fn stranded(&self) -> &BTreeSet<VaultPath> {
+        &self.stranded
     }
 
     /// Lets what is held now through at the next snapshot, and says how many paths that is.

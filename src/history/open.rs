@@ -86,8 +86,10 @@ impl History {
             identity,
             held,
             let_through: Default::default(),
-            staged_gone: Default::default(),
+            unsettled: Default::default(),
             has_wip,
+            stranded: Default::default(),
+            searched: None,
             is_unfinished: false,
         })
     }
@@ -105,7 +107,9 @@ impl History {
 
 impl Drop for History {
     fn drop(&mut self) {
-        repair::close(&self.place);
+        if !self.is_unfinished {
+            repair::close(&self.place);
+        }
     }
 }
 

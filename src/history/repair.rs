@@ -1,36 +1,71 @@
 //! Finishes what a crash cut short.
 //!
-//! Takes the repository as it was left, gives the number of index entries put right. Whether
-//! there was a crash at all is told by a marker that a clean end removes. Committer thread, at
-//! open.
+//! Takes the repository as it was left, gives the number of index entries put right. Before a
+//! reference moves, the commit's name is written down, and struck out when the index has followed:
+//! after a kill that note is the proof that the index is behind. After a power cut, which may lose
+//! the note, only an index that is behind in every path of our last commit is. Committer thread.
 //!
-//! **Invariant:** an entry is touched only where it says exactly what the last commit of ours
-//! replaced, for every path of that commit: the state between the ref and the index.
+//! **Invariant:** an entry is touched only where it says exactly what the unfinished commit of ours
+//! replaced: what a person staged before or since stays.
 
+use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
-use crate::base::fs;
+use crate::base::fs::{self, PathError};
+use crate::history::busy::{self, Operation};
 use crate::history::error::{SnapshotError, git};
 use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
-use crate::history::lock::OwnLock;
+use crate::history::lock::{HeldLock, OwnLock};
 use crate::history::look::kind_of;
 use crate::history::place::{Place, lock_of};
 use crate::history::reader::{self, Step};
-use crate::history::{message, refs};
+use crate::history::refs::HeadState;
+use crate::history::{History, message, refs};
 
-/// Stands in the git directory while a writer has it open.
+/// Stands in the git directory while a writer has it open; says in which life of the machine.
 const MARKER: &str = "open";
+/// Holds the name of the commit whose index entries are not written yet.
+const UNFINISHED: &str = "unfinished";
+
+/// How sure it is that the index is behind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Proof {
+    /// The note says so: every entry that is as before is put right.
+    Noted,
+    /// The machine went down: only where all of them are.
+    Guessed,
+}
 
 /// Looks after a crash and leaves the marker of this run.
 pub(super) fn after_crash(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError> {
     let marker = place.private().join(MARKER);
-    let crashed = fs::lstat_if_there(&marker)?.is_some();
-    let repaired = if crashed { finish_index(repo, place)? } else { 0 };
+    let left = fs::read_if_there(&marker)?;
+    let this_boot = boot();
+    let repaired = match &left {
+        Some(left) if noted(place)?.is_some() || *left != this_boot => finish_index(repo, place)?,
+        _ => 0,
+    };
     fs::create_dir_all(&place.private())?;
-    if !crashed {
-        fs::write_atomic(&marker, b"A writer has this repository open, or was killed.\n")?;
+    if left.is_none_or(|it| it != this_boot) {
+        fs::write_atomic(&marker, &this_boot)?;
     }
     Ok(repaired)
+}
+
+/// Notes that the reference is about to move to `commit` and the index has not followed.
+pub(super) fn begin(place: &Place, commit: ObjectId) -> Result<(), PathError> {
+    let path = place.private().join(UNFINISHED);
+    fs::remove_file(&path)?;
+    let mut file = fs::create_new(&path)?;
+    let written = std::io::Write::write_all(&mut file, commit.to_hex().to_string().as_bytes());
+    fs::at("write", &path, written)
+}
+
+/// Strikes the note out.
+pub(super) fn end(place: &Place) {
+    if let Err(err) = fs::remove_file(&place.private().join(UNFINISHED)) {
+        tracing::debug!(%err, "note of an unfinished commit stays behind");
+    }
 }
 
 /// Takes the marker away: nothing is half done.
@@ -40,10 +75,74 @@ pub(super) fn close(place: &Place) {
     }
 }
 
+fn noted(place: &Place) -> Result<Option<ObjectId>, PathError> {
+    let text = fs::read_if_there(&place.private().join(UNFINISHED))?;
+    Ok(text.and_then(|it| ObjectId::from_hex(&it).ok()))
+}
+
+/// One life of the machine.
+fn boot() -> Vec<u8> {
+    let id = fs::read_regular(std::path::Path::new("/proc/sys/kernel/random/boot_id"), 64);
+    let mut text = b"A writer has this repository open, or was killed, in boot ".to_vec();
+    text.extend(id.unwrap_or_default());
+    text
+}
+
+impl History {
+    /// Brings an index along that could not follow the last commit, or that is gone; gives the
+    /// lock that somebody else holds, where that is why it could not be done.
+    pub(super) fn mend_index(
+        &mut self,
+        head: &HeadState,
+        operation: Option<Operation>,
+    ) -> Result<Option<HeldLock>, SnapshotError> {
+        let mend = || {
+            if self.is_unfinished {
+                finish_index(&self.repo, &self.place)?;
+            }
+            match operation {
+                Some(_) => Ok(()),
+                None => remake_index(&self.repo, &self.place, head),
+            }
+        };
+        match mend() {
+            Ok(()) => {
+                self.is_unfinished = false;
+                Ok(None)
+            }
+            Err(SnapshotError::Locked { lock, .. }) => Ok(Some(lock)),
+            Err(err) => Err(err),
+        }
+    }
+
+    /// The same error; a lock that no process has open may still belong to a git command here.
+    pub(super) fn with_owner(&self, err: SnapshotError) -> SnapshotError {
+        match err {
+            SnapshotError::Locked { lock, wip } => {
+                let holder = lock.holder.or_else(|| busy::any_git_at_work(&self.place.workdir));
+                SnapshotError::Locked { lock: HeldLock { holder, ..lock }, wip }
+            }
+            err => err,
+        }
+    }
+}
+
 /// Brings the index to HEAD where the last commit of ours did not get that far.
-pub(super) fn finish_index(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError> {
+fn finish_index(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError> {
+    let repaired = finish(repo, place)?;
+    end(place);
+    Ok(repaired)
+}
+
+fn finish(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError> {
     let Some(head) = refs::read_head(repo)?.commit else {
         return Ok(0);
+    };
+    let proof = match noted(place)? {
+        Some(commit) if commit == head => Proof::Noted,
+        // The branch never moved, or it moved on.
+        Some(_) => return Ok(0),
+        None => Proof::Guessed,
     };
     let commit = git("read a commit", repo.find_commit(head))?;
     let text = git("read a commit", commit.message_raw())?;
@@ -58,7 +157,9 @@ pub(super) fn finish_index(repo: &gix::Repository, place: &Place) -> Result<usiz
         let found = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
         found == step.1 && !index.is_unmerged(step.0.as_bstr())
     };
-    if steps.is_empty() || !steps.iter().all(is_before) {
+    let all = steps.len();
+    let behind: Vec<_> = steps.into_iter().filter(is_before).collect();
+    if behind.is_empty() || proof == Proof::Guessed && behind.len() < all {
         return Ok(0);
     }
     let lock = OwnLock::take(&place.private(), &lock_of(&place.index()), LOCK_WAIT)?;
@@ -66,7 +167,7 @@ pub(super) fn finish_index(repo: &gix::Repository, place: &Place) -> Result<usiz
         return Err(SnapshotError::Moved);
     }
     // Without a stat git and the next look read the file once.
-    let patches: Vec<_> = steps
+    let patches: Vec<_> = behind
         .into_iter()
         .map(|(path, _, new)| Patch {
             path,
@@ -83,10 +184,10 @@ pub(super) fn finish_index(repo: &gix::Repository, place: &Place) -> Result<usiz
 ///
 /// What is in HEAD and not on the disk stays out, as staged: a clone without a checkout has no
 /// index either, and its notes are not deleted.
-pub(super) fn remake_index(
+fn remake_index(
     repo: &gix::Repository,
     place: &Place,
-    head: &refs::HeadState,
+    head: &HeadState,
 ) -> Result<(), SnapshotError> {
     let is_lost = || fs::lstat_if_there(&place.index()).map(|it| it.is_none_or(|it| it.len() == 0));
     let Some(commit) = head.commit else { return Ok(()) };

@@ -23,7 +23,7 @@ use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
 use crate::history::held::deletions_to_hold;
 use crate::history::held_list;
 use crate::history::kept::Kept;
-use crate::history::lock::{Draft, OwnLock};
+use crate::history::lock::{Draft, OwnLock, wait_until_free};
 use crate::history::look::{Findings, Looker, Touched, Version};
 use crate::history::message::{Deed, Verb, compose};
 use crate::history::objects::{TreeEdit, TreeView, edit_tree};
@@ -32,6 +32,7 @@ use crate::history::refs::{self, HeadState, Move, move_branch, read_head};
 use crate::history::rename::renames;
 use crate::history::seen::{Seen, is_unchanged};
 use crate::history::signed::Signed;
+use crate::history::unsettled::kept_by_index;
 use crate::history::{Cause, Head, History, Look, Snapshot, commit_id, reader, repair};
 use crate::vault::change::{Entry, FileMode};
 use crate::vault::{BlobId, VaultPath};
@@ -55,14 +56,10 @@ impl History {
         let started = clock::now();
         self.check_vault()?;
         self.follow_settings()?;
-        if self.is_unfinished {
-            repair::finish_index(&self.repo, &self.place)?;
-            self.is_unfinished = false;
-        }
-        for _ in 0..ROUNDS {
-            match self.snapshot_once(look, cause, started) {
-                Err(SnapshotError::Moved) => self.index = None,
-                result => return result,
+        for round in 1..=ROUNDS {
+            match self.snapshot_once(look, cause, started, round) {
+                Err(SnapshotError::Moved) => {}
+                result => return result.map_err(|err| self.with_owner(err)),
             }
         }
         Err(SnapshotError::Moved)
@@ -73,23 +70,34 @@ impl History {
         look: &Look,
         cause: &Cause,
         started: Instant,
+        round: usize,
     ) -> Result<Snapshot, SnapshotError> {
         let head = read_head(&self.repo)?;
         let operation = busy::operation(&self.place)
             .or_else(|| head.branch.is_none().then_some(Operation::DetachedHead));
-        if operation.is_none() {
-            repair::remake_index(&self.repo, &self.place, &head)?;
+        if operation.is_some_and(|it| it != Operation::Commit) {
+            // A step of a rebase or bisect: half of the files are those of another commit.
+            wait_until_free(&lock_of(&self.place.index()), LOCK_WAIT);
         }
+        let locked = self.mend_index(&head, operation)?;
         let index = self.take_index(&head)?;
         let findings = self.look_at(look, &index, &head);
         self.index = Some(index);
         let findings = findings?;
 
-        if let Some(operation) = operation {
+        if operation.is_some() && round < ROUNDS {
+            self.check_still(&head)?;
+        }
+        if operation.is_some() || locked.is_some() {
             let versions = waiting(&findings);
             let wip = self.keep_wip(&head, &versions, findings.written)?;
-            return Err(SnapshotError::Busy { operation, wip });
+            return Err(match (operation, locked) {
+                (Some(operation), _) => SnapshotError::Busy { operation, wip },
+                (None, Some(lock)) => SnapshotError::Locked { lock, wip },
+                (None, None) => SnapshotError::Moved,
+            });
         }
+        let unsettled: Vec<_> = kept_by_index(&findings).cloned().collect();
 
         let mut snapshot = Snapshot {
             kept_out: findings.kept.into_iter().collect(),
@@ -104,12 +112,13 @@ impl History {
             written: findings.written,
         };
         let tangled = self.untangle(&mut batch, &head)?;
-        snapshot.kept_out.extend(tangled.into_iter().map(|path| (path, Kept::Staged)));
-        self.hold_back(&mut batch)?;
-        snapshot.held = self.held.clone();
+        snapshot.kept_out.extend(tangled.iter().map(|path| (path.clone(), Kept::Staged)));
 
         let mut aside = findings.aside;
-        match self.commit(&mut batch, &head, cause, &mut snapshot) {
+        let committed = self
+            .hold_back(&mut batch, &head)
+            .and_then(|()| self.commit(&mut batch, &head, cause, &mut snapshot));
+        match committed {
             Ok(()) => {}
             Err(SnapshotError::Locked { lock, .. }) => {
                 aside.extend(versions_of(&batch.changes));
@@ -118,12 +127,10 @@ impl History {
             }
             Err(err) => return Err(err),
         }
+        snapshot.held = self.held.clone();
+        self.unsettled.settle(unsettled.into_iter().chain(tangled));
         let head = read_head(&self.repo)?;
-        if aside.is_empty() {
-            self.drop_wip(&head)?;
-        } else {
-            self.keep_wip(&head, &aside, batch.written)?;
-        }
+        self.keep_wip(&head, &aside, batch.written)?;
         Ok(snapshot)
     }
 
@@ -134,24 +141,6 @@ impl History {
             Ok(_) => Err(SnapshotError::VaultLost(self.place.root.clone())),
             Err(err) if err.is_absent() => Err(SnapshotError::VaultLost(self.place.root.clone())),
             Err(err) => Err(err.into()),
-        }
-    }
-
-    fn take_index(&mut self, head: &HeadState) -> Result<GitIndex, SnapshotError> {
-        match self.index.take() {
-            Some(index) if index.is_current(&self.place)? => Ok(index),
-            _ => {
-                let index = GitIndex::load(&self.repo, &self.place)?;
-                let tree = self.tree_of(head)?;
-                let prefix = self.place.prefix.as_bstr();
-                self.staged_gone = reader::files_below(&self.repo, tree, prefix)?
-                    .iter()
-                    .filter(|it| index.entry(it.as_bstr()).is_none())
-                    .filter(|it| !index.is_unmerged(it.as_bstr()))
-                    .filter_map(|it| self.place.vault_path(it.as_bstr()))
-                    .collect();
-                Ok(index)
-            }
         }
     }
 
@@ -172,7 +161,7 @@ impl History {
     /// Every path that the look is about.
     fn candidates(&self, look: &Look, index: &GitIndex) -> BTreeSet<VaultPath> {
         let mut all = look.found.clone();
-        let known = self.held.iter().chain(&self.let_through).chain(&self.staged_gone);
+        let known = self.held.iter().chain(&self.let_through).chain(self.unsettled.paths());
         for path in look.paths.iter().chain(known) {
             all.insert(path.clone());
             // A folder in the place of a file.
@@ -259,7 +248,7 @@ impl History {
     }
 
     /// Holds a mass disappearance back; the other changes go on.
-    fn hold_back(&mut self, batch: &mut Batch) -> Result<(), PathError> {
+    fn hold_back(&mut self, batch: &mut Batch, head: &HeadState) -> Result<(), SnapshotError> {
         let moved: BTreeSet<_> = batch.renames.iter().map(|it| &it.0).collect();
         let replaced = |path: &VaultPath| {
             let below = batch
@@ -297,6 +286,11 @@ impl History {
             is_note,
             notes_in_head,
         );
+        if !held.is_subset(&self.held) {
+            // A checkout takes the files away before it says so: under its lock nothing is held.
+            let _lock = self.lock_index(LOCK_WAIT)?;
+            self.check_still(head)?;
+        }
         batch.changes.retain(|path, _| !held.contains(path));
         if held != self.held {
             held_list::save(&self.place, &held)?;
@@ -332,11 +326,8 @@ impl History {
             .filter(|(path, it)| !is_unchanged(&self.place, path, it.seen.as_ref()))
             .map(|it| it.0.clone())
             .collect();
-        let index_moved = match &self.index {
-            Some(index) => !index.is_current(&self.place)?,
-            None => true,
-        };
-        if index_moved || read_head(&self.repo)? != *head {
+        self.check_still(head)?;
+        if busy::operation(&self.place).is_some() {
             return Err(SnapshotError::Moved);
         }
         if !moved.is_empty() {
@@ -349,6 +340,7 @@ impl History {
         }
 
         fault::point("committer.before_ref");
+        repair::begin(&self.place, commit)?;
         let subject = subject_of(batch, cause);
         let step = Move {
             name: branch.as_bstr(),
@@ -365,13 +357,17 @@ impl History {
             return moved;
         }
         snapshot.durable_after = Some(batch.started.elapsed());
+        self.unsettled.moved_by_us(commit);
         self.note(batch, commit, &branch, subject, &signed, snapshot);
         self.let_through.clear();
         fault::point("committer.before_index");
-        if let Err(err) = self.write_index(batch, lock) {
-            // The commit stands; the next snapshot or open brings the index along.
-            tracing::warn!(%err, "index stays behind the commit");
-            self.is_unfinished = true;
+        match self.write_index(batch, lock) {
+            Ok(()) => repair::end(&self.place),
+            Err(err) => {
+                // The commit stands; the next snapshot or open brings the index along.
+                tracing::warn!(%err, "index stays behind the commit");
+                self.is_unfinished = true;
+            }
         }
         fault::point("committer.after_index");
         moved
@@ -397,6 +393,18 @@ impl History {
         let draft = refs::draft(&self.place, commit)?;
         self.objects.sync(&written, &[draft.path()])?;
         Ok((commit, draft))
+    }
+
+    /// Neither HEAD nor the index may have moved since they were read.
+    fn check_still(&self, head: &HeadState) -> Result<(), SnapshotError> {
+        let index_moved = match &self.index {
+            Some(index) => !index.is_current(&self.place)?,
+            None => true,
+        };
+        match index_moved || read_head(&self.repo)? != *head {
+            true => Err(SnapshotError::Moved),
+            false => Ok(()),
+        }
     }
 
     fn lock_index(&self, wait: Duration) -> Result<OwnLock, SnapshotError> {

@@ -1,0 +1,130 @@
+//! What to look at although nothing on the disk hints at it.
+//!
+//! A person's Git moves HEAD and the index without touching a note: a commit, `git add`, a
+//! `reset`. Takes both as they were at the last look and as they are now, gives the paths whose
+//! state that changed; these and whatever the index keeps out of the branch are part of every look
+//! until they are settled. Committer thread only.
+//!
+//! **Invariant:** a path whose entry or blob in HEAD was moved by somebody else is looked at before
+//! the next snapshot says that all is committed.
+
+use std::collections::BTreeSet;
+
+use gix::ObjectId;
+use gix::bstr::ByteSlice as _;
+
+use crate::history::error::{GitError, SnapshotError};
+use crate::history::git_index::GitIndex;
+use crate::history::look::Findings;
+use crate::history::reader;
+use crate::history::refs::HeadState;
+use crate::history::{History, Kept};
+use crate::vault::VaultPath;
+
+/// The paths that every look is about, and what they were found by.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    paths: BTreeSet<VaultPath>,
+    /// The commit that HEAD was on at the last look; `None` before the first one.
+    head: Option<Option<ObjectId>>,
+    /// How often somebody else moved it.
+    moves: u64,
+}
+
+impl Unsettled {
+    pub fn paths(&self) -> &BTreeSet<VaultPath> {
+        &self.paths
+    }
+
+    /// Changes whenever HEAD was moved by somebody else.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Our own commit: what it moved was just looked at.
+    pub fn moved_by_us(&mut self, commit: ObjectId) {
+        self.head = Some(Some(commit));
+    }
+
+    /// A look is over: only what the index keeps out has to be looked at again.
+    pub fn settle(&mut self, kept: impl Iterator<Item = VaultPath>) {
+        self.paths = kept.collect();
+    }
+}
+
+/// What the findings keep out for a reason that a move of the index or of HEAD can end.
+pub(super) fn kept_by_index(findings: &Findings) -> impl Iterator<Item = &VaultPath> {
+    findings.kept.iter().filter(|it| it.1.is_by_index()).map(|it| it.0)
+}
+
+impl History {
+    /// The index as it is now; what others moved since the last look becomes unsettled.
+    pub(super) fn take_index(&mut self, head: &HeadState) -> Result<GitIndex, SnapshotError> {
+        let old = self.index.take();
+        let index = match old {
+            Some(index) if index.is_current(&self.place)? => index,
+            old => match GitIndex::load(&self.repo, &self.place) {
+                Ok(index) => {
+                    match &old {
+                        Some(old) => self.note_entries(&index, old),
+                        None => self.note_missing(&index, head)?,
+                    }
+                    index
+                }
+                Err(err) => {
+                    self.index = old;
+                    return Err(err);
+                }
+            },
+        };
+        if let Err(err) = self.follow_head(head) {
+            self.index = Some(index);
+            return Err(err.into());
+        }
+        Ok(index)
+    }
+
+    fn note_entries(&mut self, index: &GitIndex, old: &GitIndex) {
+        for rela in index.differences(old) {
+            self.unsettled.paths.extend(self.place.vault_path(rela));
+        }
+    }
+
+    /// In HEAD and not in the index: staged for deletion, and found by no walk over either disk
+    /// or index.
+    fn note_missing(&mut self, index: &GitIndex, head: &HeadState) -> Result<(), GitError> {
+        let tree = self.tree_of(head)?;
+        let prefix = self.place.prefix.as_bstr();
+        for rela in reader::files_below(&self.repo, tree, prefix)? {
+            if index.entry(rela.as_bstr()).is_none() {
+                self.unsettled.paths.extend(self.place.vault_path(rela.as_bstr()));
+            }
+        }
+        Ok(())
+    }
+
+    fn follow_head(&mut self, head: &HeadState) -> Result<(), GitError> {
+        let was = self.unsettled.head;
+        if was == Some(head.commit) {
+            return Ok(());
+        }
+        if let Some(was) = was {
+            // A commit that was pruned says nothing any more: then all of HEAD is looked at.
+            let old = HeadState { branch: None, commit: was };
+            let old = self.tree_of(&old).unwrap_or(None);
+            for (rela, ..) in reader::tree_changes(&self.repo, old, self.tree_of(head)?)? {
+                self.unsettled.paths.extend(self.place.vault_path(rela.as_bstr()));
+            }
+        }
+        self.unsettled.head = Some(head.commit);
+        self.unsettled.moves += 1;
+        Ok(())
+    }
+}
+
+impl Kept {
+    /// Whether a move of the index or of HEAD alone may let it in again.
+    pub fn is_by_index(&self) -> bool {
+        matches!(self, Self::Staged | Self::Unmerged | Self::Sparse | Self::NestedRepository)
+    }
+}
