@@ -117,6 +117,23 @@ pub fn identity(path: &Path) -> Result<(u64, u64), PathError> {
     stat(path).map(|meta| (meta.dev(), meta.ino()))
 }
 
+/// Whether Git would take `folder` for the top of a repository.
+///
+/// An empty `.git` or one that is still being made is none: notes beside it must not vanish.
+pub fn is_repository(folder: &Path) -> bool {
+    let git = folder.join(".git");
+    match lstat(&git) {
+        Err(_) => false,
+        Ok(meta) if meta.is_file() => {
+            read_regular(&git, 8).is_ok_and(|it| it.starts_with(b"gitdir:"))
+        }
+        Ok(_) => {
+            lstat(&git.join("HEAD")).is_ok()
+                && ["objects", "refs"].iter().all(|it| stat(&git.join(it)).is_ok())
+        }
+    }
+}
+
 /// The target of a symlink.
 pub fn read_link(path: &Path) -> Result<PathBuf, PathError> {
     at("read the link", path, std::fs::read_link(path))

@@ -14,7 +14,7 @@ use crate::base::{clock, process};
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Wake};
 use crate::daemon::problems::Level;
-use crate::history::{Cause, CauseKind, History, Kept, Look, Snapshot, SnapshotError};
+use crate::history::{Cause, CauseKind, History, Kept, Look, Operation, Snapshot, SnapshotError};
 use crate::render::status::KeptOut;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Hints, Skip};
@@ -29,6 +29,9 @@ const MAX_RETRY: Duration = Duration::from_secs(15);
 /// So many changes in one commit took memory that is worth giving back.
 const MANY: usize = 1000;
 
+/// A lock of Git's that nobody seems to own is named from this age on, and looked for this often.
+const LOCK_AGE: Duration = Duration::from_secs(10);
+
 /// How often a look is repeated because files changed while they were read.
 const MAX_AGAIN: usize = 5;
 
@@ -39,12 +42,18 @@ pub struct Committer {
     filter: Filter,
     /// The next look at everything.
     reconcile_at: Instant,
+    /// The next look at Git's locks, while there are some.
+    locks_at: Option<Instant>,
     /// The next try of what failed, and the pause after that.
     retry: Option<(Instant, Duration)>,
     /// Whether the first commit of this agent adopts what was there.
     adopting: bool,
     /// What stays out of the commits, and why.
     kept_out: BTreeMap<VaultPath, Kept>,
+    /// What was not looked into, and why.
+    skipped: BTreeMap<VaultPath, Skip>,
+    /// The person's operation that these hints wait for; all they point at is in `wip`.
+    waiting: Option<(Operation, Hints)>,
 }
 
 impl Committer {
@@ -54,9 +63,12 @@ impl Committer {
             history,
             filter,
             reconcile_at: clock::now(),
+            locks_at: None,
             retry: None,
             adopting,
             kept_out: BTreeMap::new(),
+            skipped: BTreeMap::new(),
+            waiting: None,
         }
     }
 
@@ -65,7 +77,8 @@ impl Committer {
         loop {
             let settings = self.house.settings.get();
             self.history.set_options(super::options(&settings));
-            let look_again = self.retry.map_or(self.reconcile_at, |it| it.0.min(self.reconcile_at));
+            let owed = [Some(self.reconcile_at), self.retry.map(|it| it.0), self.locks_at];
+            let look_again = owed.into_iter().flatten().min().unwrap_or(self.reconcile_at);
             let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
             if matches!(wake, Wake::Stop) {
                 if !self.house.intake.is_paused() {
@@ -95,11 +108,16 @@ impl Committer {
             }
             Wake::Due(mut hints) => {
                 hints.rescan |= self.reconcile_at <= clock::now();
+                self.locks_at = None;
                 if self.house.intake.is_paused() {
                     self.house.intake.put_back(hints);
                     self.house.intake.done();
                     self.reconcile_at = clock::now() + RECONCILE;
                     self.retry = None;
+                } else if self.still_waits_for(&hints) {
+                    self.house.intake.put_back(hints);
+                    self.house.intake.done();
+                    self.retry_later();
                 } else {
                     self.turn(hints);
                 }
@@ -107,6 +125,13 @@ impl Committer {
             Wake::Asked(hints, asks) => self.answer(hints, asks),
             Wake::Stop => {}
         }
+    }
+
+    /// Whether a look would only find again what is in `wip` already: a bisect may take days.
+    fn still_waits_for(&self, hints: &Hints) -> bool {
+        self.waiting.as_ref().is_some_and(|(operation, seen)| {
+            seen == hints && self.history.busy() == Some(*operation)
+        })
     }
 
     fn answer(&mut self, mut hints: Hints, asks: Vec<Ask>) {
@@ -143,6 +168,7 @@ impl Committer {
     /// Looks, commits, and says how it went. Hints that could not be served go back.
     fn turn(&mut self, hints: Hints) -> Flushed {
         let flushed = self.try_turn(hints);
+        self.look_for_locks(flushed.committed);
         self.house.intake.done();
         flushed
     }
@@ -160,6 +186,10 @@ impl Committer {
                     hints = Hints { paths: snapshot.again, ..Hints::default() };
                 }
                 Err(err) => {
+                    self.waiting = match &err {
+                        SnapshotError::Busy { operation, .. } => Some((*operation, hints.clone())),
+                        _ => None,
+                    };
                     self.house.intake.put_back(hints);
                     return self.unwell(&err);
                 }
@@ -204,12 +234,14 @@ impl Committer {
                 ignores.is_ignored(path, true)
             })?;
             look.paths.extend(folder.cloned());
+            self.skipped.retain(|path, _| folder.is_some_and(|it| !path.is_within(it.as_bytes())));
+            self.skipped.extend(scan.skipped.iter().cloned());
             if folder.is_none() {
-                self.report_skipped(&scan.skipped);
                 self.report_nameless(&scan.nameless);
             }
             super::add_scan(&mut look, folder, scan);
         }
+        self.report_skipped();
         Ok(look)
     }
 
@@ -223,20 +255,21 @@ impl Committer {
                     .iter()
                     .any(|it| it.as_ref().is_none_or(|folder| path.is_within(folder.as_bytes())))
         };
-        self.kept_out.retain(|path, _| !seen_again(path));
+        // What the index keeps out is part of every look.
+        self.kept_out.retain(|path, why| !seen_again(path) && !why.is_by_index());
         self.kept_out.extend(snapshot.kept_out.iter().cloned());
     }
 
-    fn report_skipped(&self, skipped: &[(VaultPath, Skip)]) {
-        match skipped.first() {
+    fn report_skipped(&self) {
+        match self.skipped.first_key_value() {
             None => self.house.problems.clear("skipped"),
             Some((path, why)) => self.house.problems.report(
                 "skipped",
-                match skipped.iter().any(|it| matches!(it.1, Skip::Unreadable(_))) {
+                match self.skipped.values().any(|it| matches!(it, Skip::Unreadable(_))) {
                     true => Level::Warning,
                     false => Level::Note,
                 },
-                &match skipped.len() {
+                &match self.skipped.len() {
                     1 => format!("`{path}` is not looked into: {why}"),
                     count => format!("{count} places are not looked into, as `{path}`: {why}"),
                 },
@@ -285,6 +318,7 @@ impl Committer {
             needs_person: !held.is_empty(),
             accepted: Vec::new(),
         };
+        self.report_stranded();
         let remedy = self.kept_out.values().next().map(Kept::hint);
         match kept_out.first() {
             None => self.house.problems.clear("kept-out"),
@@ -302,10 +336,7 @@ impl Committer {
             ),
         }
         self.house.ledger.update(|ledger| {
-            if ledger.head.as_ref().map(|it| it.commit) != head.as_ref().map(|it| it.commit) {
-                ledger.head_since = clock::unix_seconds();
-            }
-            ledger.head = head;
+            ledger.reach(head);
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
             ledger.held = held;
@@ -314,8 +345,52 @@ impl Committer {
         flushed
     }
 
+    /// Names the locks that stop nothing of ours, but a person's next `git gc` or `git commit`.
+    fn look_for_locks(&mut self, committed: bool) {
+        let locks = self.history.locks();
+        self.locks_at = (!locks.is_empty()).then(|| clock::now() + LOCK_AGE);
+        let stale = locks.iter().find(|it| it.age >= LOCK_AGE && it.holder.is_none());
+        match stale.filter(|_| committed) {
+            None => self.house.problems.clear("stale-lock"),
+            Some(lock) => self.house.problems.report(
+                "stale-lock",
+                Level::Warning,
+                &format!(
+                    "`{}` has been there for {} and no git process works here",
+                    lock.path.display(),
+                    clock::age_text(lock.age)
+                ),
+                &format!(
+                    "If no git command is running elsewhere, remove it: `rm '{}'`.",
+                    lock.path.display()
+                ),
+            ),
+        }
+    }
+
+    /// Names what only the `wip` reference has any more.
+    fn report_stranded(&self) {
+        let stranded = self.history.stranded();
+        match stranded.first() {
+            None => self.house.problems.clear("kept-aside"),
+            Some(path) => {
+                let wip = self.history.wip_name();
+                self.house.problems.report(
+                    "kept-aside",
+                    Level::Note,
+                    &match stranded.len() {
+                        1 => format!("A version of `{path}` that is neither on disk nor committed is kept in `{wip}`"),
+                        count => format!("Versions of {count} files, as `{path}`, that are neither on disk nor committed are kept in `{wip}`"),
+                    },
+                    &format!("`git show {wip}:PATH` shows it; `git update-ref -d {wip}` gives it up."),
+                );
+            }
+        }
+    }
+
     fn well(&mut self, looked_at_all: bool) {
         self.retry = None;
+        self.waiting = None;
         if looked_at_all {
             self.reconcile_at = clock::now() + RECONCILE;
         }
@@ -329,13 +404,27 @@ impl Committer {
         let remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
         let (id, level) = match err {
             SnapshotError::VaultLost(_) => ("vault-lost", Level::Error),
+            SnapshotError::Locked { lock, .. } if lock.holder.is_some() => {
+                ("git-lock", Level::Warning)
+            }
             SnapshotError::Locked { .. } => ("git-lock", Level::Error),
-            SnapshotError::Busy { .. } => ("git-busy", Level::Warning),
+            SnapshotError::Busy { .. } | SnapshotError::Moved => ("git-busy", Level::Warning),
             _ => ("commit", Level::Error),
         };
+        for other in ["git-lock", "git-busy", "commit"].iter().filter(|it| **it != id) {
+            self.house.problems.clear(other);
+        }
         self.house.problems.report(id, level, &what, &remedy);
+        self.report_stranded();
         self.retry_later();
-        self.house.ledger.update(|ledger| ledger.waiting_for = Some(what.clone()));
+        // A person's own commits and moves of HEAD are followed all the same.
+        let head = self.history.head();
+        self.house.ledger.update(|ledger| {
+            if let Ok(head) = head {
+                ledger.reach(head);
+            }
+            ledger.waiting_for = Some(what.clone());
+        });
         Flushed {
             committed: false,
             waiting_for: vec![what],
@@ -346,7 +435,12 @@ impl Committer {
 
     fn retry_later(&mut self) {
         let pause = self.retry.map_or(MIN_RETRY, |it| (it.1 * 2).min(MAX_RETRY));
-        self.retry = Some((clock::now() + pause, pause));
+        let now = clock::now();
+        self.retry = Some((now + pause, pause));
+        if self.reconcile_at <= now {
+            // The look that was due is among the hints that went back: it waits for the retry too.
+            self.reconcile_at = now + RECONCILE;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::base::clock;
 use crate::base::latest::Latest;
 use crate::config::{Dirs, Settings};
 use crate::daemon::intake::Intake;
@@ -54,6 +55,16 @@ pub struct Ledger {
     pub held: Vec<VaultPath>,
     /// Whether the first look at the whole vault is done.
     pub looked: bool,
+}
+
+impl Ledger {
+    /// HEAD is here now.
+    pub fn reach(&mut self, head: Option<Head>) {
+        if self.head.as_ref().map(|it| it.commit) != head.as_ref().map(|it| it.commit) {
+            self.head_since = clock::unix_seconds();
+        }
+        self.head = head;
+    }
 }
 
 /// Where the indexer stands.

@@ -28,15 +28,23 @@ where
 }
 
 impl GitError {
+    /// What the disk said, where that is the cause.
+    fn disk_errors(&self) -> impl Iterator<Item = io::ErrorKind> {
+        let first: &(dyn std::error::Error + 'static) = &*self.source;
+        std::iter::successors(Some(first), |it| it.source())
+            .filter_map(|it| it.downcast_ref::<io::Error>().map(io::Error::kind))
+    }
+
+    /// Whether an object's folder went while it was written: `git gc` sweeps the empty ones.
+    pub(super) fn is_swept(&self) -> bool {
+        self.action.starts_with("write a")
+            && self.disk_errors().any(|it| it == io::ErrorKind::NotFound)
+    }
+
     /// What the person at the keyboard can do about it: the disk's trouble first, if that is it.
     pub(super) fn hint(&self) -> String {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*self.source);
-        while let Some(err) = cause {
-            if let Some(hint) = err.downcast_ref::<io::Error>().and_then(|it| disk_hint(it.kind()))
-            {
-                return hint.to_owned();
-            }
-            cause = err.source();
+        if let Some(hint) = self.disk_errors().find_map(disk_hint) {
+            return hint.to_owned();
         }
         match self.action {
             READ_INDEX => "Move it away: `mv .git/index .git/index.broken`. It is made again from \

@@ -19,6 +19,8 @@ pub enum Kept {
     NestedRepository,
     /// Git takes no tree with such a name in it: to some file system it names the `.git`.
     Name,
+    /// It stands where git has a submodule, or below that.
+    Submodule,
     /// A filter of git's settings failed on it.
     Filter { why: String },
 }
@@ -33,6 +35,7 @@ impl std::fmt::Display for Kept {
             Self::Special => f.write_str("no longer a file"),
             Self::NestedRepository => f.write_str("in a repository of its own"),
             Self::Name => f.write_str("a name that Git refuses"),
+            Self::Submodule => f.write_str("in the place of a submodule"),
             Self::Filter { why } => write!(f, "a filter failed: {why}"),
         }
     }
@@ -51,6 +54,9 @@ impl Kept {
             Self::Special => "Put the file back, or `git rm` it.",
             Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
             Self::Name => "Give it another name; on some systems this one means Git's own files.",
+            Self::Submodule => {
+                "Move it elsewhere, or take the submodule out: `git rm --cached` and `git commit`."
+            }
             Self::Filter { .. } => "Check the filter in `.gitattributes` and Git's settings.",
         }
     }

@@ -69,6 +69,8 @@ enum Disk {
     Folder,
     Special,
     Nested,
+    /// Below a folder that is a submodule to git, although no repository is there.
+    Submodule,
     Unreadable(String),
     File(Seen),
     Link(Seen),
@@ -80,6 +82,7 @@ enum Way {
     Open,
     Gone,
     Nested,
+    Submodule,
     Unreadable(String),
 }
 
@@ -184,6 +187,15 @@ impl<'a> Looker<'a> {
         let is_gitlink = entry.is_some_and(|it| it.mode == Mode::COMMIT);
         match disk {
             Disk::Folder | Disk::Gone if is_gitlink => {}
+            Disk::Submodule if !is_tracked && self.is_ignored(rela) => {}
+            Disk::Submodule => {
+                if fs::lstat_if_there(&self.place.disk(path)).is_ok_and(|it| it.is_some()) {
+                    self.findings.kept.insert(path.clone(), Kept::Submodule);
+                }
+            }
+            Disk::File(_) | Disk::Link(_) | Disk::Special if is_gitlink => {
+                self.findings.kept.insert(path.clone(), Kept::Submodule);
+            }
             Disk::Gone if entry.is_some_and(|it| it.flags.contains(Flags::SKIP_WORKTREE)) => {}
             Disk::Gone | Disk::Folder if !is_tracked => {}
             Disk::Gone | Disk::Folder if staged != in_head => {
@@ -241,13 +253,26 @@ impl<'a> Looker<'a> {
         disk: Disk,
         why: Kept,
     ) -> Result<(), GitError> {
-        if matches!(disk, Disk::File(_) | Disk::Link(_))
+        let staged = match &disk {
+            Disk::File(seen) | Disk::Link(seen) => self.staged_as(rela, seen),
+            _ => None,
+        };
+        if let Some(version) = staged {
+            self.findings.aside.insert(path.clone(), version);
+        } else if matches!(disk, Disk::File(_) | Disk::Link(_))
             && let Some((version, _)) = self.read(path, rela, disk, true)?
         {
             self.findings.aside.insert(path.clone(), version);
         }
         self.findings.kept.insert(path.clone(), why);
         Ok(())
+    }
+
+    /// The version in the index, where the stat proves that the disk has the same.
+    fn staged_as(&self, rela: &BStr, seen: &Seen) -> Option<Version> {
+        let entry = self.index.entry(rela)?;
+        let version = (entry.id, kind_of(entry.mode)?);
+        self.is_clean(entry, seen).then_some(version)
     }
 
     /// The version on disk, written as a blob; `None` where the findings say why not.
@@ -417,12 +442,21 @@ impl<'a> Looker<'a> {
         self.ignores.at_path(as_path, Some(Mode::FILE)).is_ok_and(|it| it.is_excluded())
     }
 
+    /// Whether git has a submodule at `folder`.
+    fn is_gitlink(&self, folder: &Path) -> bool {
+        let rela = VaultPath::from_os(folder).map(|it| self.place.rela(&it));
+        rela.is_ok_and(|it| {
+            self.index.entry(it.as_bstr()).is_some_and(|it| it.mode == Mode::COMMIT)
+        })
+    }
+
     fn disk(&mut self, path: &VaultPath) -> Disk {
         if let Some(folder) = path.parent() {
             match self.way(folder.as_path()) {
                 Way::Open => {}
                 Way::Gone => return Disk::Gone,
                 Way::Nested => return Disk::Nested,
+                Way::Submodule => return Disk::Submodule,
                 Way::Unreadable(why) => return Disk::Unreadable(why),
             }
         }
@@ -451,8 +485,9 @@ impl<'a> Looker<'a> {
                 match fs::lstat_if_there(&on_disk) {
                     Ok(Some(meta)) if meta.is_dir() => {
                         match fs::lstat_if_there(&on_disk.join(".git")) {
-                            Ok(None) => Way::Open,
-                            Ok(Some(_)) => Way::Nested,
+                            Ok(Some(_)) if fs::is_repository(&on_disk) => Way::Nested,
+                            Ok(_) if self.is_gitlink(folder) => Way::Submodule,
+                            Ok(_) => Way::Open,
                             Err(err) => Way::Unreadable(err.source.to_string()),
                         }
                     }

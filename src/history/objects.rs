@@ -59,8 +59,8 @@ impl Objects {
                 .iter()
                 .map(|(folder, files)| {
                     scope.spawn(|| {
-                        files.iter().try_for_each(|it| fs::sync_file(it))?;
-                        fs::sync_dir(folder)
+                        files.iter().try_for_each(|it| unless_gone(fs::sync_file(it)))?;
+                        unless_gone(fs::sync_dir(folder))
                     })
                 })
                 .collect();
@@ -75,6 +75,14 @@ impl Objects {
             fs::sync_dir(&self.dir)?;
         }
         Ok(())
+    }
+}
+
+/// A repack may take a loose object away at any moment; its pack is synced by git.
+fn unless_gone(synced: Result<(), PathError>) -> Result<(), PathError> {
+    match synced {
+        Err(err) if err.is_absent() => Ok(()),
+        synced => synced,
     }
 }
 

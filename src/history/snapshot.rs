@@ -15,7 +15,6 @@ use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
 use gix::objs::tree::EntryKind;
 
-use crate::base::fs::PathError;
 use crate::base::{clock, fault, fs};
 use crate::history::busy::{self, Operation};
 use crate::history::error::SnapshotError;
@@ -59,6 +58,7 @@ impl History {
         for round in 1..=ROUNDS {
             match self.snapshot_once(look, cause, started, round) {
                 Err(SnapshotError::Moved) => {}
+                Err(SnapshotError::Git(err)) if round < ROUNDS && err.is_swept() => {}
                 result => return result.map_err(|err| self.with_owner(err)),
             }
         }
@@ -392,6 +392,10 @@ impl History {
         written.push(commit);
         let draft = refs::draft(&self.place, commit)?;
         self.objects.sync(&written, &[draft.path()])?;
+        if !written.iter().all(|it| self.repo.has_object(*it)) {
+            // A `git prune` of everything that no reference names yet.
+            return Err(SnapshotError::Moved);
+        }
         Ok((commit, draft))
     }
 

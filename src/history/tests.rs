@@ -6,6 +6,7 @@ mod crash;
 mod held;
 mod model;
 mod odd;
+mod people;
 mod reading;
 mod refusals;
 mod shapes;

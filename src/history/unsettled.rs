@@ -125,6 +125,7 @@ impl History {
 impl Kept {
     /// Whether a move of the index or of HEAD alone may let it in again.
     pub fn is_by_index(&self) -> bool {
-        matches!(self, Self::Staged | Self::Unmerged | Self::Sparse | Self::NestedRepository)
+        use Kept::{NestedRepository, Staged, Submodule, Unmerged};
+        matches!(self, Staged | Unmerged | NestedRepository | Submodule)
     }
 }

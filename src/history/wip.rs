@@ -95,6 +95,11 @@ fn read_wip(repo: &gix::Repository, id: ObjectId) -> Result<Wip, GitError> {
 }
 
 impl History {
+    /// The reference that keeps what must wait.
+    pub fn wip_name(&self) -> String {
+        wip_name(&self.options.host).to_string()
+    }
+
     /// Keeps `versions` and what the last `wip` still keeps; with nothing to keep it goes.
     ///
     /// Gives the `wip`, where there is one now.

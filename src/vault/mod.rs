@@ -6,6 +6,7 @@
 
 pub mod change;
 pub mod chunk;
+pub mod conflict;
 pub mod decode;
 pub mod fold;
 pub mod frontmatter;

@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 
 use crate::vault::chunk::{self, Chunk};
+use crate::vault::conflict;
 use crate::vault::decode::decode;
 use crate::vault::frontmatter::{self, Frontmatter};
 use crate::vault::lines::floor_boundary;
@@ -55,6 +56,9 @@ pub fn read_note(path: &VaultPath, bytes: &[u8]) -> NoteDoc {
     let stem = String::from_utf8_lossy(path.stem()).into_owned();
     let mut note = NoteDoc { name: stem, problems: decoded.problems, ..NoteDoc::default() };
     let Some(text) = decoded.text else { return note };
+    if let Some(line) = conflict::first_conflict(&text) {
+        note.problems.push(format!("line {line}: a conflict is still marked (`<<<<<<<`)"));
+    }
     if !is_markdown(path) {
         let outline = Outline::plain(&text);
         note.chunks = chunk::cut(path, &outline);

@@ -70,7 +70,7 @@ impl House {
             Ok(Some(meta)) if meta.is_dir() => {
                 if meta.dev() != self.device {
                     Door::OtherDevice
-                } else if is_repository(&path) {
+                } else if fs::is_repository(&path) {
                     Door::Repository
                 } else if is_ignored(name) {
                     Door::Ignored
@@ -97,22 +97,5 @@ impl House {
             }
         }
         (name.clone(), Door::Absent)
-    }
-}
-
-/// Whether Git would take `folder` for the top of a repository.
-///
-/// An empty `.git` or one that is still being made is none: notes beside it must not vanish.
-fn is_repository(folder: &Path) -> bool {
-    let git = folder.join(".git");
-    match fs::lstat(&git) {
-        Err(_) => false,
-        Ok(meta) if meta.is_file() => {
-            fs::read_regular(&git, 8).is_ok_and(|it| it.starts_with(b"gitdir:"))
-        }
-        Ok(_) => {
-            fs::lstat(&git.join("HEAD")).is_ok()
-                && ["objects", "refs"].iter().all(|it| fs::stat(&git.join(it)).is_ok())
-        }
     }
 }

@@ -70,6 +70,55 @@ fn killed_anywhere_the_next_start_needs_no_hands() {
     }
 }
 
+/// Killed between reference and index; then the person takes the lock away and works on.
+#[test]
+fn what_a_person_stages_after_a_kill_is_theirs_and_the_rest_is_put_right() {
+    let mut vault = Vault::new();
+    for name in ["a.md", "b.md", "mine.md"] {
+        vault.write(name, "before\n");
+    }
+    vault.snapshot_all();
+    vault.history = None;
+    crash_at(&vault, "committer.before_index");
+    std::fs::remove_file(vault.path(".git/index.lock")).unwrap();
+    vault.write("a.md", "by a person\n");
+    vault.write("mine.md", "by a person\n");
+    vault.git(&["add", "a.md", "mine.md"]);
+    let staged = vault.git(&["ls-files", "-s", "a.md", "mine.md"]);
+    vault.reopen();
+    vault.snapshot_all();
+    assert_eq!(vault.git(&["ls-files", "-s", "a.md", "mine.md"]), staged);
+    assert_eq!(vault.git(&["status", "--porcelain"]), "M  a.md\nM  mine.md\n");
+    vault.assert_sound();
+}
+
+/// Killed where nothing is half done: what a person then stages back is not mistaken for it.
+#[test]
+fn after_a_kill_elsewhere_a_persons_reverted_index_is_left_alone() {
+    for point in ["committer.before_objects", "committer.before_ref", "committer.after_index"] {
+        let mut vault = Vault::new();
+        vault.write("a.md", "one\n");
+        vault.write("b.md", "b\n");
+        vault.snapshot_all();
+        vault.write("old.md", "one\n");
+        vault.snapshot_all();
+        vault.write("old.md", "two\n");
+        vault.snapshot_all();
+        vault.history = None;
+        crash_at(&vault, point);
+        for lock in [".git/index.lock", ".git/HEAD.lock"] {
+            let _gone = std::fs::remove_file(vault.path(lock));
+        }
+        let head = if point.ends_with("after_index") { "HEAD~2" } else { "HEAD~1" };
+        vault.git(&["checkout", "-q", head, "--", "old.md"]);
+        vault.reopen();
+        let snapshot = vault.snapshot_all();
+        assert_eq!(snapshot.kept_out, [(vault_path("old.md"), Kept::Staged)], "{point}");
+        assert_eq!(vault.git(&["status", "--porcelain"]), "M  old.md\n", "{point}");
+        vault.assert_sound();
+    }
+}
+
 #[test]
 fn a_clean_end_leaves_a_persons_reverted_index_alone() {
     let mut vault = Vault::new();
