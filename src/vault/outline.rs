@@ -24,6 +24,9 @@ const MAX_NESTING: usize = 64;
 const MAX_INDENT: usize = 256;
 /// The most bytes of a heading that a breadcrumb repeats.
 const MAX_TITLE: usize = 200;
+/// The most bytes of a link's text that are kept: images nest, and each holds the text of all that
+/// are in it.
+const MAX_LINK_TEXT: usize = 1024;
 
 /// How good a place is for a cut before a line, from never to best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -56,7 +59,8 @@ pub struct Reference {
     pub destination: String,
     /// Where the destination stands, in bytes, `<` and `>` left out; empty where it was not found.
     pub destination_span: Range<usize>,
-    /// The link's text as it stands in the source, or the definition's label.
+    /// The link's text as it stands in the source, or the definition's label; its beginning where
+    /// it is long.
     pub text: String,
 }
 
@@ -136,7 +140,7 @@ impl<'a> Outline<'a> {
                 destination_span: destination_span(self.text, span.clone(), "]:"),
                 span,
                 destination: definition.dest.to_string(),
-                text: label.to_owned(),
+                text: label[..floor_boundary(label, MAX_LINK_TEXT)].to_owned(),
             });
         }
         let mut depth = 0usize;
@@ -257,6 +261,7 @@ impl<'a> Outline<'a> {
         self.keep_whole(span.start, span.end.saturating_sub(1));
         if let Some(destination) = link.destination {
             let text = self.text.get(link.text_start..link.text_end).unwrap_or_default();
+            let text = &text[..floor_boundary(text, MAX_LINK_TEXT)];
             let behind = link.text_end.clamp(span.start, span.end)..span.end.saturating_sub(1);
             self.references.push(Reference {
                 destination_span: destination_span(self.text, behind, "]("),

@@ -150,6 +150,23 @@ fn hostile_notes_are_read_in_bounded_time() {
         ("---\n".to_owned() + &"k: v\n".repeat(n)).into_bytes(),
         "\r".repeat(n).into_bytes(),
         "[a\n".repeat(n).into_bytes(),
+        // Images nest; each would hold the text of all that are in it.
+        ("![".repeat(n) + &"](a)".repeat(n)).into_bytes(),
+        ("[![".repeat(n) + &"](a)](b)".repeat(n)).into_bytes(),
+        ("![\n".repeat(n) + &"](a)\n".repeat(n)).into_bytes(),
+        "[a](b".repeat(n).into_bytes(),
+        "[a](<b".repeat(n).into_bytes(),
+        "*a **b _c ~~d ".repeat(n).into_bytes(),
+        "$a ${ $$ ".repeat(n).into_bytes(),
+        "<a <? <![CDATA[ <http://".repeat(n).into_bytes(),
+        "- ".repeat(n).into_bytes(),
+        (0..1000).map(|it| "`".repeat(it) + " ").collect::<String>().into_bytes(),
+        // A table of few bytes and very many cells.
+        ("|a".repeat(5000) + "|\n" + &"|-".repeat(5000) + "|\n" + &"|a|\n".repeat(n)).into_bytes(),
+        // One long address, named often.
+        (format!("[a]: {}\n\n", "u".repeat(n)) + &"[a] ![a] ".repeat(n)).into_bytes(),
+        (0..n / 10).map(|it| format!("[^{it}]: x\n\n")).collect::<String>().into_bytes(),
+        ("e".to_owned() + &"\u{301}".repeat(n)).into_bytes(),
         vec![0; 5_000_000],
         random,
     ] {
