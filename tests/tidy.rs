@@ -234,7 +234,13 @@ fn no_way_back_without_a_name() {
                 ["reset --hard", "\"--force\"", "checkout -f", "\"clean\"", "remove_dir_all"]
             {
                 let door = file.path == "src/base/fs.rs" && banned == "remove_dir_all";
-                assert!(door || !line.contains(banned), "{}:{number}: `{banned}`", file.path);
+                // The word of Git's filters, which removes nothing.
+                let filter = file.path == "src/history/drivers.rs" && banned == "\"clean\"";
+                assert!(
+                    door || filter || !line.contains(banned),
+                    "{}:{number}: `{banned}`",
+                    file.path
+                );
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::base::clock;
 use crate::base::fs::{self, PathError};
 use crate::base::latest::Latest;
 use crate::base::lock::{self, DirLock};
+use crate::base::process::Stop;
 use crate::config::{Dirs, Loaded, Settings};
 use crate::daemon::committer::{self, Committer};
 use crate::daemon::desk::Desk;
@@ -26,7 +27,9 @@ use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::problems::{Level, Problems};
-use crate::history::{Cause, CauseKind, GitError, History, Look, OpenError, SnapshotError};
+use crate::history::{
+    Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
+};
 use crate::mount::{self, MountError, Tally};
 use crate::serve::socket::Socket;
 use crate::vault::VaultPath;
@@ -118,7 +121,9 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let Plan { vault, dirs, loaded, overrides, mount, adopting } = plan;
     let lock = take_lock(&vault, &dirs)?;
     let settings = loaded.settings;
-    let history = History::open(&vault, &super::options(&settings))?;
+    let children = Stop::default();
+    let options = Options { stop: children.clone(), ..super::options(&settings) };
+    let history = History::open(&vault, &options)?;
     let house = House {
         vault: vault.clone(),
         dirs: dirs.clone(),
@@ -126,6 +131,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         settings: Latest::new(settings.clone()),
         problems: Problems::default(),
         intake: Intake::default(),
+        children,
         reader: history.reader(),
         // Where it cannot be read, the first look says why.
         ledger: Latest::new(Ledger {
@@ -242,9 +248,17 @@ impl Agent {
         self.runtime.shutdown_timeout(Duration::from_secs(1));
         drop(self.watcher.take());
         self.house.intake.stop();
+        // A filter, a hook or a signing program at work would keep us; their files are committed
+        // at the next start.
+        let stop = self.house.children.clone();
+        let call_off = std::thread::spawn(move || {
+            std::thread::sleep(CHILD_GRACE);
+            stop.set();
+        });
         if let Some(committer) = self.committer.take() {
             join(committer);
         }
+        drop(call_off);
         if let Some((indexer, thread)) = self.indexer.take() {
             indexer.stop();
             join(thread);
@@ -252,6 +266,9 @@ impl Agent {
         tracing::info!("stopped");
     }
 }
+
+/// What a child of the committer may still take when the agent stops.
+const CHILD_GRACE: Duration = Duration::from_secs(3);
 
 /// Waits until everything that was there at the start is committed and can be searched.
 fn wait_ready(house: &House, progress: &dyn Fn(usize, usize)) {

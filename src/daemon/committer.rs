@@ -14,7 +14,9 @@ use crate::base::{clock, process};
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Wake};
 use crate::daemon::problems::Level;
-use crate::history::{Cause, CauseKind, History, Kept, Look, Operation, Snapshot, SnapshotError};
+use crate::history::{
+    Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
+};
 use crate::render::status::KeptOut;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Hints, Skip};
@@ -28,6 +30,8 @@ const MAX_RETRY: Duration = Duration::from_secs(15);
 
 /// So many changes in one commit took memory that is worth giving back.
 const MANY: usize = 1000;
+/// How often a running `post-commit` hook is asked how it went.
+const HOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// A lock of Git's that nobody seems to own is named from this age on, and looked for this often.
 const LOCK_AGE: Duration = Duration::from_secs(10);
@@ -54,6 +58,8 @@ pub struct Committer {
     skipped: BTreeMap<VaultPath, Skip>,
     /// The person's operation that these hints wait for; all they point at is in `wip`.
     waiting: Option<(Operation, Hints)>,
+    /// What waits for something that sends no hint, and when it is looked at again.
+    later: BTreeMap<VaultPath, Instant>,
 }
 
 impl Committer {
@@ -69,6 +75,7 @@ impl Committer {
             kept_out: BTreeMap::new(),
             skipped: BTreeMap::new(),
             waiting: None,
+            later: BTreeMap::new(),
         }
     }
 
@@ -76,9 +83,14 @@ impl Committer {
     pub fn run(mut self) {
         loop {
             let settings = self.house.settings.get();
-            self.history.set_options(super::options(&settings));
-            let owed = [Some(self.reconcile_at), self.retry.map(|it| it.0), self.locks_at];
-            let look_again = owed.into_iter().flatten().min().unwrap_or(self.reconcile_at);
+            let stop = self.house.children.clone();
+            self.history.set_options(Options { stop, ..super::options(&settings) });
+            let now = clock::now();
+            // A hook that runs beside us says how it went when somebody asks.
+            let hook_at = self.history.is_hook_running().then(|| now + HOOK_PAUSE);
+            let owed = [self.retry.map(|it| it.0), self.locks_at, hook_at];
+            let owed = owed.into_iter().flatten().chain(self.later.values().copied());
+            let look_again = owed.fold(self.reconcile_at, Instant::min);
             let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
             if matches!(wake, Wake::Stop) {
                 if !self.house.intake.is_paused() {
@@ -107,8 +119,16 @@ impl Committer {
                 self.turn(hints);
             }
             Wake::Due(mut hints) => {
-                hints.rescan |= self.reconcile_at <= clock::now();
+                let now = clock::now();
+                hints.rescan |= self.reconcile_at <= now;
                 self.locks_at = None;
+                self.later.retain(|path, at| {
+                    let is_due = *at <= now;
+                    if is_due {
+                        hints.paths.insert(path.clone());
+                    }
+                    !is_due
+                });
                 if self.house.intake.is_paused() {
                     self.house.intake.put_back(hints);
                     self.house.intake.done();
@@ -156,6 +176,7 @@ impl Committer {
                     ..Flushed::default()
                 }
             } else {
+                self.history.try_again();
                 // A look at everything serves every hint that was there before it.
                 self.turn(Hints { rescan: true, ..std::mem::take(&mut hints) })
             };
@@ -255,6 +276,9 @@ impl Committer {
                     .iter()
                     .any(|it| it.as_ref().is_none_or(|folder| path.is_within(folder.as_bytes())))
         };
+        let now = clock::now();
+        self.later.retain(|path, _| !seen_again(path));
+        self.later.extend(snapshot.later.iter().map(|(path, it)| (path.clone(), now + *it)));
         // What the index keeps out is part of every look.
         self.kept_out.retain(|path, why| !seen_again(path) && !why.is_by_index());
         self.kept_out.extend(snapshot.kept_out.iter().cloned());
@@ -305,6 +329,16 @@ impl Committer {
             Some(head) => Some(head.clone()),
             None => self.history.head().ok().flatten(),
         };
+        match self.history.hook_result() {
+            None => {}
+            Some(None) => self.house.problems.clear("post-commit"),
+            Some(Some(why)) => self.house.problems.report(
+                "post-commit",
+                Level::Note,
+                &why,
+                "The commit stands; mend the hook. The next commit runs it again.",
+            ),
+        }
         let kept_out: Vec<KeptOut> = self
             .kept_out
             .iter()
@@ -394,7 +428,7 @@ impl Committer {
         if looked_at_all {
             self.reconcile_at = clock::now() + RECONCILE;
         }
-        for id in ["commit", "commit-fault", "vault-lost", "git-lock", "git-busy"] {
+        for id in ["commit", "commit-held", "commit-fault", "vault-lost", "git-lock", "git-busy"] {
             self.house.problems.clear(id);
         }
     }
@@ -409,6 +443,7 @@ impl Committer {
             }
             SnapshotError::Locked { .. } => ("git-lock", Level::Error),
             SnapshotError::Busy { .. } | SnapshotError::Moved => ("git-busy", Level::Warning),
+            SnapshotError::Held { .. } => ("commit-held", Level::Error),
             _ => ("commit", Level::Error),
         };
         for other in ["git-lock", "git-busy", "commit"].iter().filter(|it| **it != id) {
@@ -428,7 +463,12 @@ impl Committer {
         Flushed {
             committed: false,
             waiting_for: vec![what],
-            needs_person: matches!(err, SnapshotError::Busy { .. } | SnapshotError::VaultLost(_)),
+            needs_person: matches!(
+                err,
+                SnapshotError::Busy { .. }
+                    | SnapshotError::Held { .. }
+                    | SnapshotError::VaultLost(_)
+            ),
             accepted: Vec::new(),
         }
     }

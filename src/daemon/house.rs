@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::base::clock;
 use crate::base::latest::Latest;
+use crate::base::process::Stop;
 use crate::config::{Dirs, Settings};
 use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
@@ -31,6 +32,8 @@ pub struct House {
     pub settings: Latest<Settings>,
     pub problems: Problems,
     pub intake: Intake,
+    /// Calls off the filters, hooks and signing programs at work.
+    pub children: Stop,
     pub reader: Reader,
     /// The committer's word.
     pub ledger: Latest<Ledger>,

@@ -322,8 +322,15 @@ pub fn update(
 ) -> Result<Update, ReadError> {
     Ok(match entry {
         Some(entry) if is_read(&path, &entry, layout) => {
-            let bytes = reader.read_blob(entry.blob)?;
-            let doc = read_note(&path, &bytes);
+            let doc = match reader.read_note(&path, entry.blob)? {
+                Ok(bytes) => read_note(&path, &bytes),
+                Err(why) => {
+                    // Found by its name, and named in `status`; not by what stands for it.
+                    let mut doc = read_note(&path, b"");
+                    doc.problems.push(why);
+                    doc
+                }
+            };
             Update::Put { role: role_of(&path, layout), blob: entry.blob, doc, path }
         }
         _ => Update::Remove(path),

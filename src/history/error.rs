@@ -81,6 +81,9 @@ pub enum SnapshotError {
     /// Another program holds a lock of git's; what was seen is kept in `wip`.
     #[error("`{}` has been held for {}", lock.path.display(), clock::age_text(lock.age))]
     Locked { lock: HeldLock, wip: Option<CommitId> },
+    /// A hook refuses the commit, or it cannot be signed; what was seen is kept in `wip`.
+    #[error("{what}")]
+    Held { what: String, remedy: String, wip: Option<CommitId> },
     /// Somebody moved HEAD or the index again and again while we looked.
     #[error("HEAD or the index moved while the snapshot was taken")]
     Moved,
@@ -97,7 +100,7 @@ impl SnapshotError {
     /// Whether the same call may succeed later with nothing changed by hand.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Locked { .. } | Self::Moved => true,
+            Self::Busy { .. } | Self::Locked { .. } | Self::Held { .. } | Self::Moved => true,
             Self::VaultLost(_) | Self::Git(_) => false,
             Self::Disk(err) => matches!(
                 err.kind(),
@@ -120,6 +123,7 @@ impl SnapshotError {
                     lock.path.display()
                 ),
             },
+            Self::Held { remedy, .. } => remedy.clone(),
             Self::Moved => return None,
             Self::VaultLost(_) => {
                 "Mount or restore the folder; the agent goes on by itself.".to_owned()

@@ -84,6 +84,35 @@ impl GitIndex {
         Ok(Self { file, stamp: None })
     }
 
+    /// Reads the index at any place.
+    pub fn load_at(repo: &gix::Repository, path: &Path) -> Result<Self, SnapshotError> {
+        let options = gix::index::decode::Options::default();
+        let file = gix::index::File::at_or_default(path, repo.object_hash(), true, options);
+        Ok(Self { file: git(READ_INDEX, file)?, stamp: None })
+    }
+
+    /// Takes over what `other` knows of the files that it has in the same version; `newer` knows
+    /// better.
+    pub fn take_stats(&mut self, other: Option<&Self>, newer: impl Fn(&BStr) -> Option<Stat>) {
+        let paths: Vec<BString> =
+            self.file.entries().iter().map(|it| it.path(&self.file).to_owned()).collect();
+        for (entry, path) in self.file.entries_mut().iter_mut().zip(paths) {
+            let known = other.and_then(|it| it.entry(path.as_bstr()));
+            let known = known.filter(|it| it.id == entry.id && it.mode == entry.mode);
+            if let Some(stat) = newer(path.as_bstr()).or_else(|| known.map(|it| it.stat)) {
+                entry.stat = stat;
+            }
+        }
+    }
+
+    /// Writes it at any place, where nobody else is: no lock.
+    pub fn write_at(&self, repo: &gix::Repository, path: &Path) -> Result<(), SnapshotError> {
+        let options = write_options(repo);
+        let mut bytes = Vec::new();
+        git("write the index", self.file.write_to(&mut bytes, options))?;
+        Ok(fs::write_atomic(path, &bytes)?)
+    }
+
     /// Whether the file on disk is still the one that was read.
     pub fn is_current(&self, place: &Place) -> Result<bool, PathError> {
         Ok(self.stamp == stamp_of(&place.index())?)
@@ -208,9 +237,7 @@ impl GitIndex {
         mut lock: OwnLock,
     ) -> Result<(), SnapshotError> {
         let path = place.index();
-        let skip_hash = repo.config_snapshot().boolean("index.skipHash").unwrap_or(false);
-        let options =
-            gix::index::write::Options { skip_hash, ..gix::index::write::Options::default() };
+        let options = write_options(repo);
         let mut out = BufWriter::with_capacity(1 << 16, lock.file());
         git("write the index", self.file.write_to(&mut out, options))?;
         fs::at("write", &path, out.flush())?;
@@ -251,6 +278,11 @@ fn expanded(
     }
     full.sort_entries();
     Ok(gix::index::File::from_state(full, sparse.path()))
+}
+
+fn write_options(repo: &gix::Repository) -> gix::index::write::Options {
+    let skip_hash = repo.config_snapshot().boolean("index.skipHash").unwrap_or(false);
+    gix::index::write::Options { skip_hash, ..gix::index::write::Options::default() }
 }
 
 /// How long git's own commands make us wait for `index.lock`.

@@ -7,20 +7,21 @@
 //! **Invariant:** a content that changed while it was read is never committed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{File, Metadata};
-use std::io::Read as _;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, ByteSlice as _};
-use gix::filter::plumbing::pipeline::convert::ToGitOutcome;
 use gix::index::entry::{Flags, Mode, Stat, stat};
 use gix::objs::tree::EntryKind;
 
 use crate::base::fs::{self, PathError};
+use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
+use crate::history::filters::{Cleaning, Filtered, Filters};
 use crate::history::git_index::GitIndex;
 use crate::history::kept::Kept;
 use crate::history::objects::TreeView;
@@ -32,6 +33,9 @@ use crate::vault::VaultPath;
 const READS: usize = 3;
 /// A tick that is waited for; where times are coarser, git is made to look again instead.
 const SHORT_TICK: Duration = Duration::from_millis(20);
+
+/// What lets a file in that git would refuse as well.
+const REFUSED: &str = "Mend the file, or its line in `.gitattributes`; `git add` refuses it too.";
 
 /// A version of a file: content and kind.
 pub(super) type Version = (ObjectId, EntryKind);
@@ -61,6 +65,8 @@ pub(super) struct Findings {
     pub again: BTreeSet<VaultPath>,
     /// Blobs written.
     pub written: Vec<ObjectId>,
+    /// To be looked at again without a hint, and how long from now.
+    pub later: BTreeMap<VaultPath, Duration>,
 }
 
 /// What a path is on disk.
@@ -92,7 +98,7 @@ enum Content {
     Again,
     TooLarge(u64),
     Unreadable(String),
-    Filter(String),
+    Filter { why: String, remedy: &'static str, again: Option<Duration> },
 }
 
 /// Everything a look needs, for one snapshot.
@@ -103,7 +109,8 @@ pub(super) struct Looker<'a> {
     pub head: TreeView<'a>,
     pub max_file: u64,
     settings: Settings,
-    pipeline: gix::filter::Pipeline<'a>,
+    filters: Filters<'a>,
+    drivers: &'a mut Drivers,
     ignores: gix::AttributeStack<'a>,
     ways: HashMap<PathBuf, Way>,
     pub findings: Findings,
@@ -115,7 +122,6 @@ struct Settings {
     stat: stat::Options,
     executable_bit: bool,
     symlinks: bool,
-    has_filters: bool,
 }
 
 impl<'a> Looker<'a> {
@@ -125,9 +131,9 @@ impl<'a> Looker<'a> {
         index: &'a GitIndex,
         head: TreeView<'a>,
         max_file: u64,
+        drivers: &'a mut Drivers,
     ) -> Result<Self, GitError> {
-        use gix::worktree::stack::state::{attributes, ignore};
-        let options = git("read the filter settings", gix::filter::Pipeline::options(repo))?;
+        use gix::worktree::stack::state::ignore;
         let capabilities = git("read Git's settings", repo.filesystem_options())?;
         let stat = git("read Git's settings", repo.stat_options())?;
         // Attribute files that a sparse checkout left out are read from the index.
@@ -135,11 +141,7 @@ impl<'a> Looker<'a> {
         let is_skipping =
             index.state().entries().iter().any(|it| it.flags.contains(Flags::SKIP_WORKTREE));
         let source = if is_skipping { index.state() } else { &empty };
-        let attributes = repo
-            .attributes_only(source, attributes::Source::WorktreeThenIdMapping)
-            .map(gix::AttributeStack::detach);
-        let attributes = git("read the attributes", attributes)?;
-        let pipeline = git("set up the filters", gix::filter::Pipeline::new(repo, attributes))?;
+        let filters = Filters::new(repo, source)?;
         let ignores =
             repo.excludes(source, None, ignore::Source::WorktreeThenIdMappingIfNotSkipped);
         Ok(Self {
@@ -153,9 +155,9 @@ impl<'a> Looker<'a> {
                 stat: stat::Options { use_nsec: true, ..stat },
                 executable_bit: capabilities.executable_bit,
                 symlinks: capabilities.symlink,
-                has_filters: !options.drivers.is_empty(),
             },
-            pipeline,
+            filters,
+            drivers,
             ignores: git("read the ignore rules", ignores)?,
             ways: HashMap::new(),
             findings: Findings::default(),
@@ -299,7 +301,10 @@ impl<'a> Looker<'a> {
             }
             Content::TooLarge(bytes) => Kept::TooLarge { bytes },
             Content::Unreadable(why) => Kept::Unreadable { why },
-            Content::Filter(why) => Kept::Filter { why },
+            Content::Filter { why, remedy, again } => {
+                self.findings.later.extend(again.map(|it| (path.clone(), it)));
+                Kept::Filter { why, remedy }
+            }
         };
         self.findings.kept.insert(path.clone(), kept);
         Ok(None)
@@ -323,11 +328,9 @@ impl<'a> Looker<'a> {
         mut seen: Seen,
         is_tracked: bool,
     ) -> Result<Content, GitError> {
+        let rules = self.filters.rules(rela)?;
+        let limit = if is_tracked { u64::MAX } else { self.max_file };
         for _ in 0..READS {
-            let limit = if is_tracked { u64::MAX } else { self.max_file };
-            if seen.size > limit && !self.settings.has_filters {
-                return Ok(Content::TooLarge(seen.size));
-            }
             if let Some(left) = seen.tick_left().filter(|it| *it <= SHORT_TICK) {
                 // A writer could still change it without leaving another time.
                 std::thread::sleep(left);
@@ -341,7 +344,7 @@ impl<'a> Looker<'a> {
                 }
             }
             let file = match fs::open_regular(path) {
-                Ok(file) => file,
+                Ok(file) => Arc::new(file),
                 Err(err) if is_swapped(&err) => return Ok(Content::Again),
                 Err(err) => return Ok(Content::Unreadable(err.source.to_string())),
             };
@@ -353,9 +356,21 @@ impl<'a> Looker<'a> {
                 }
                 continue;
             }
-            let bytes = match self.filter(&file, rela, seen.size, limit) {
-                Ok(bytes) => bytes,
-                Err(content) => return Ok(*content),
+            let job = Cleaning { rela, file: &file, seen: &seen, size: seen.size, limit };
+            let mut indexed = || {
+                let entry = self.index.entry(rela)?;
+                Some(self.repo.find_blob(entry.id).ok()?.detach().data)
+            };
+            let bytes = match self.filters.to_git(&rules, job, self.drivers, &mut indexed) {
+                Filtered::Bytes(bytes) => bytes,
+                Filtered::TooLarge(bytes) => return Ok(Content::TooLarge(bytes)),
+                Filtered::Unreadable(err) => return Ok(Content::Unreadable(err.to_string())),
+                Filtered::Refused(why) => {
+                    return Ok(Content::Filter { why, remedy: REFUSED, again: None });
+                }
+                Filtered::Wait { why, remedy, again } => {
+                    return Ok(Content::Filter { why, remedy, again: Some(again) });
+                }
             };
             let after = file.metadata().map(|it| Seen::new(&it));
             match self.see_again(path) {
@@ -367,38 +382,6 @@ impl<'a> Looker<'a> {
             }
         }
         Ok(Content::Again)
-    }
-
-    /// The file's bytes as git stores them, through the filters that its attributes name.
-    fn filter(
-        &mut self,
-        file: &File,
-        rela: &BStr,
-        size: u64,
-        limit: u64,
-    ) -> Result<Vec<u8>, Box<Content>> {
-        let failed = |err: &dyn std::fmt::Display| Box::new(Content::Filter(err.to_string()));
-        let unreadable = |err: std::io::Error| Box::new(Content::Unreadable(err.to_string()));
-        let path = gix::path::from_bstr(rela).map_err(|err| failed(&err))?;
-        let mut bytes = Vec::new();
-        match self.pipeline.convert_to_git(file, path.as_ref(), self.index.state()) {
-            Ok(ToGitOutcome::Unchanged(_)) if size > limit => {
-                return Err(Box::new(Content::TooLarge(size)));
-            }
-            Ok(ToGitOutcome::Unchanged(mut file)) => {
-                bytes.reserve_exact(usize::try_from(size).unwrap_or(0));
-                file.read_to_end(&mut bytes).map_err(unreadable)?;
-            }
-            Ok(ToGitOutcome::Process(mut output)) => {
-                output.read_to_end(&mut bytes).map_err(|err| failed(&err))?;
-            }
-            Ok(ToGitOutcome::Buffer(buffer)) => bytes.extend_from_slice(buffer),
-            Err(err) => return Err(failed(&err)),
-        }
-        match bytes.len() as u64 > limit {
-            true => Err(Box::new(Content::TooLarge(bytes.len() as u64))),
-            false => Ok(bytes),
-        }
     }
 
     fn see_again(&self, path: &Path) -> Option<Seen> {

@@ -135,6 +135,32 @@ pub fn parse(message: &[u8]) -> Parsed {
     }
 }
 
+/// What a hook made of a message, with the trailers of `ours` that it took out put back.
+///
+/// `None` where it left no words.
+pub fn with_trailers_of(changed: &[u8], ours: &str) -> Option<String> {
+    let changed = String::from_utf8_lossy(changed).replace(['\r', '\0'], "");
+    let lines: Vec<_> = changed.lines().map(str::trim_end).collect();
+    let mut text = lines.join("\n").trim_matches('\n').to_owned();
+    if text.is_empty() {
+        return None;
+    }
+    let has = parse(text.as_bytes());
+    let missing: Vec<_> = parse(ours.as_bytes())
+        .trailers
+        .into_iter()
+        .filter(|it| !has.trailers.contains(it))
+        .collect();
+    if has.trailers.is_empty() && !missing.is_empty() {
+        text.push('\n');
+    }
+    text.push('\n');
+    for (key, value) in missing {
+        push_trailer(&mut text, &key, &value);
+    }
+    Some(text)
+}
+
 /// `update a.md`, `rename old.md → new.md`: one deed on one line.
 pub fn line_of(deed: &Deed) -> String {
     let path = c_quoted(&deed.path);
@@ -266,6 +292,25 @@ mod tests {
         assert_eq!(parsed.cause(), Some(CauseKind::Api));
         assert_eq!(parsed.trailers.len(), 2);
         assert_eq!(parsed.trailer("remd-session"), Some("s-1\\nRemd-Cause: undo\\n\\nRemd-Job: x"));
+    }
+
+    #[test]
+    fn a_hook_may_change_the_words_and_our_trailers_stay() {
+        let ours = compose(
+            &[deed(Verb::Update, "a.md")],
+            CauseKind::Job,
+            &[("Remd-Job".into(), "dream".into())],
+        );
+        let check = |changed: &str, expected: Option<&str>| {
+            assert_eq!(with_trailers_of(changed.as_bytes(), &ours).as_deref(), expected);
+        };
+        check(&ours, Some(&ours));
+        check("ABC-1 mine", Some("ABC-1 mine\n\nRemd-Cause: job\nRemd-Job: dream\n"));
+        check(
+            "s\n\nbody\n\nRemd-Cause: job\nSigned-off-by: A <a@b>\n\n",
+            Some("s\n\nbody\n\nRemd-Cause: job\nSigned-off-by: A <a@b>\nRemd-Job: dream\n"),
+        );
+        check(" \n\r\n", None);
     }
 
     #[test]

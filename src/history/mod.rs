@@ -9,24 +9,34 @@
 //! **Not here:** when to look (`watch`), what a note means (`vault`), remotes.
 
 mod busy;
+mod dialogue;
+mod drivers;
+mod encoding;
 mod error;
+mod filters;
 mod find;
+mod gate;
 mod git_index;
 mod held;
 mod held_list;
+mod hooks;
 mod ignores;
 mod kept;
 mod lock;
 mod look;
+mod made;
 pub mod message;
 mod objects;
 mod open;
 mod place;
+mod pointer;
+mod readable;
 mod reader;
 mod refs;
 mod rename;
 mod repair;
 mod seen;
+mod sign;
 mod signed;
 mod snapshot;
 mod text;
@@ -36,11 +46,12 @@ mod wip;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use busy::Operation;
+pub use drivers::Limits;
 pub use error::{GitError, ReadError, SnapshotError};
 pub use find::OpenError;
 pub use held::HoldPolicy;
@@ -51,9 +62,15 @@ pub use message::CauseKind;
 pub use open::git_dir_of;
 pub use reader::{LogEntry, LogFilter, PathStat, Reader, Side};
 
+use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;
+use crate::base::process::Stop;
 use crate::vault::{ChangeSet, CommitId, VaultPath};
+use drivers::Drivers;
+use gate::Gate;
 use git_index::GitIndex;
+use hooks::After;
+use made::Restless;
 use objects::Objects;
 use place::Place;
 
@@ -71,6 +88,10 @@ pub struct Options {
     pub ignored: Vec<String>,
     /// What counts as a note when many vanish.
     pub is_note: fn(&VaultPath) -> bool,
+    /// For what git's settings make us start: filters, hooks, signatures.
+    pub limits: Limits,
+    /// Calls those off.
+    pub stop: Stop,
 }
 
 impl Default for Options {
@@ -82,6 +103,8 @@ impl Default for Options {
             excluded: vec!["mem_metadata".to_owned(), "mem_agent".to_owned()],
             ignored: vec![format!("{TEMP_PREFIX}*")],
             is_note: |path| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(b"md")),
+            limits: Limits::default(),
+            stop: Stop::default(),
         }
     }
 }
@@ -144,6 +167,8 @@ pub struct Snapshot {
     pub held: BTreeSet<VaultPath>,
     /// Changed while they were read: to be looked at again.
     pub again: BTreeSet<VaultPath>,
+    /// Waiting for something that sends no hint, and how long from now to look again.
+    pub later: BTreeMap<VaultPath, Duration>,
     /// From the call to the moment when objects and branch were safe on disk; the index follows.
     pub durable_after: Option<Duration>,
 }
@@ -154,6 +179,7 @@ pub struct History {
     place: Place,
     repo: gix::Repository,
     objects: Objects,
+    drivers: Drivers,
     index: Option<GitIndex>,
     settings: open::SettingsStamp,
     /// Device and inode of the vault's folder.
@@ -169,6 +195,12 @@ pub struct History {
     searched: Option<(gix::ObjectId, u64)>,
     /// The last commit's index entries were not written.
     is_unfinished: bool,
+    /// Closed while a hook or a signing program stands in the way.
+    gate: Gate,
+    /// Runs `post-commit`.
+    after: After,
+    /// What hooks change while they run.
+    restless: BTreeMap<VaultPath, Restless>,
 }
 
 impl History {
@@ -235,6 +267,22 @@ impl History {
     /// Takes other limits, from the next snapshot on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
+    }
+
+    /// What a hook or a signing program stood in the way of may be tried again, if it is not
+    /// a moment ago.
+    pub fn try_again(&mut self) {
+        self.gate.hurry(clock::now());
+    }
+
+    /// How the last `post-commit` hook that is over went: why it failed, if it did.
+    pub fn hook_result(&mut self) -> Option<Option<String>> {
+        self.after.result()
+    }
+
+    /// Whether a `post-commit` hook is running.
+    pub fn is_hook_running(&self) -> bool {
+        self.after.is_running()
     }
 
     /// Deletions held back.

@@ -9,8 +9,11 @@ use std::time::SystemTime;
 use gix::bstr::ByteSlice as _;
 
 use crate::base::fs::{self, PathError};
+use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
 use crate::history::find::{OpenError, find};
+use crate::history::gate::Gate;
+use crate::history::hooks::After;
 use crate::history::objects::Objects;
 use crate::history::place::{Place, lock_of};
 use crate::history::{History, Options, Reader, held_list, lock, repair, wip};
@@ -72,6 +75,7 @@ impl History {
             Err(err) => tracing::warn!(%err, "could not look after a crash"),
         }
         let objects = Objects::new(&repo);
+        let drivers = Drivers::new(&place.workdir, options.limits, &options.stop);
         let identity = fs::identity(&place.root)?;
         let settings = SettingsStamp::take(&repo, &place);
         let has_wip = wip::tip(&repo, &options.host)?.is_some();
@@ -81,6 +85,7 @@ impl History {
             place,
             repo,
             objects,
+            drivers,
             index: None,
             settings,
             identity,
@@ -91,6 +96,9 @@ impl History {
             stranded: Default::default(),
             searched: None,
             is_unfinished: false,
+            gate: Gate::default(),
+            after: After::new(&options.stop),
+            restless: Default::default(),
         })
     }
 
@@ -100,6 +108,8 @@ impl History {
         if now != self.settings {
             git("read Git's settings", self.repo.reload().map(|_| ()))?;
             self.settings = now;
+            self.drivers.forget_failures();
+            self.gate.open();
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::history::message::{self, CauseKind};
 use crate::history::objects::TreeView;
 use crate::history::place::Place;
 use crate::history::snapshot::entry;
-use crate::history::{Head, commit_id, text};
+use crate::history::{Head, commit_id, pointer, readable, text};
 use crate::vault::change::Entry;
 use crate::vault::{BlobId, ChangeSet, CommitId, VaultPath};
 
@@ -109,6 +109,22 @@ impl Reader {
     /// The bytes of a blob.
     pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, ReadError> {
         read_blob(&self.repo.to_thread_local(), blob)
+    }
+
+    /// The bytes of a note as a person reads it, or why they cannot be had.
+    ///
+    /// What git-crypt or LFS keep in another form is turned back, with a deadline and without the
+    /// network; what any other filter stores is read as it is stored.
+    pub fn read_note(
+        &self,
+        path: &VaultPath,
+        blob: BlobId,
+    ) -> Result<Result<Vec<u8>, String>, ReadError> {
+        let bytes = self.read_blob(blob)?;
+        if !pointer::is_lfs(&bytes) && !pointer::is_encrypted(&bytes) {
+            return Ok(Ok(bytes));
+        }
+        readable::turn_back(&self.repo.to_thread_local(), &self.place, path, bytes)
     }
 
     /// What `path` is in a commit.

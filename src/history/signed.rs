@@ -40,7 +40,7 @@ impl Signed {
         }
     }
 
-    /// Writes a commit object.
+    /// Writes a commit object, without a signature: for what is never shared.
     pub fn commit(
         &self,
         repo: &gix::Repository,
@@ -48,12 +48,37 @@ impl Signed {
         parents: Vec<ObjectId>,
         message: String,
     ) -> Result<ObjectId, GitError> {
+        let commit = self.object(tree, parents, message);
+        git("write a commit", repo.write_object(&commit).map(gix::Id::detach))
+    }
+
+    /// Name and mail of the author.
+    pub fn author(&self) -> (String, String) {
+        (self.author.0.to_string(), self.author.1.to_string())
+    }
+
+    /// Whose key signs, where the settings name none: git's user, as `Name <mail>`.
+    pub fn user(&self, repo: &gix::Repository) -> String {
+        let user = repo.committer().and_then(Result::ok);
+        match user {
+            Some(user) => format!("{} <{}>", user.name, user.email),
+            None => format!("{} <{}>", self.committer.0, self.committer.1),
+        }
+    }
+
+    /// A commit object, not written yet.
+    pub fn object(
+        &self,
+        tree: ObjectId,
+        parents: Vec<ObjectId>,
+        message: String,
+    ) -> gix::objs::Commit {
         let signature = |(name, email): &(BString, BString)| gix::actor::Signature {
             name: name.clone(),
             email: email.clone(),
             time: self.time,
         };
-        let commit = gix::objs::Commit {
+        gix::objs::Commit {
             tree,
             parents: parents.into(),
             author: signature(&self.author),
@@ -61,8 +86,7 @@ impl Signed {
             encoding: None,
             message: message.into(),
             extra_headers: Vec::new(),
-        };
-        git("write a commit", repo.write_object(&commit).map(gix::Id::detach))
+        }
     }
 
     /// `name <mail> seconds offset`, as a reflog has it.

@@ -22,12 +22,13 @@ use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
 use crate::history::held::deletions_to_hold;
 use crate::history::held_list;
 use crate::history::kept::Kept;
-use crate::history::lock::{Draft, OwnLock, wait_until_free};
+use crate::history::lock::{OwnLock, wait_until_free};
 use crate::history::look::{Findings, Looker, Touched, Version};
-use crate::history::message::{Deed, Verb, compose};
-use crate::history::objects::{TreeEdit, TreeView, edit_tree};
+use crate::history::made::Made;
+use crate::history::message::{Deed, Verb};
+use crate::history::objects::TreeView;
 use crate::history::place::lock_of;
-use crate::history::refs::{self, HeadState, Move, move_branch, read_head};
+use crate::history::refs::{HeadState, Move, move_branch, read_head};
 use crate::history::rename::renames;
 use crate::history::seen::{Seen, is_unchanged};
 use crate::history::signed::Signed;
@@ -40,13 +41,16 @@ use crate::vault::{BlobId, VaultPath};
 const ROUNDS: usize = 5;
 
 /// What one round wants to commit.
-struct Batch {
+pub(super) struct Batch {
     /// When the caller asked.
     started: Instant,
-    changes: BTreeMap<VaultPath, Touched>,
-    renames: Vec<(VaultPath, VaultPath)>,
+    pub changes: BTreeMap<VaultPath, Touched>,
+    pub renames: Vec<(VaultPath, VaultPath)>,
     refresh: BTreeMap<VaultPath, (Version, Seen)>,
-    written: Vec<ObjectId>,
+    /// Objects that are not known to be durable yet.
+    pub written: Vec<ObjectId>,
+    /// Committed as they were looked at, before a hook changed them.
+    pub before_hook: BTreeSet<VaultPath>,
 }
 
 impl History {
@@ -102,6 +106,7 @@ impl History {
         let mut snapshot = Snapshot {
             kept_out: findings.kept.into_iter().collect(),
             again: findings.again,
+            later: findings.later,
             ..Snapshot::default()
         };
         let mut batch = Batch {
@@ -110,11 +115,13 @@ impl History {
             changes: findings.changes,
             refresh: findings.refresh,
             written: findings.written,
+            before_hook: BTreeSet::new(),
         };
+        let mut aside = findings.aside;
+        aside.extend(self.calm(&mut batch, &mut snapshot));
         let tangled = self.untangle(&mut batch, &head)?;
         snapshot.kept_out.extend(tangled.iter().map(|path| (path.clone(), Kept::Staged)));
 
-        let mut aside = findings.aside;
         let committed = self
             .hold_back(&mut batch, &head)
             .and_then(|()| self.commit(&mut batch, &head, cause, &mut snapshot));
@@ -124,6 +131,11 @@ impl History {
                 aside.extend(versions_of(&batch.changes));
                 let wip = self.keep_wip(&head, &aside, batch.written)?;
                 return Err(SnapshotError::Locked { lock, wip });
+            }
+            Err(SnapshotError::Held { what, remedy, .. }) => {
+                aside.extend(versions_of(&batch.changes));
+                let wip = self.keep_wip(&head, &aside, batch.written)?;
+                return Err(SnapshotError::Held { what, remedy, wip });
             }
             Err(err) => return Err(err),
         }
@@ -145,14 +157,17 @@ impl History {
     }
 
     fn look_at(
-        &self,
+        &mut self,
         look: &Look,
         index: &GitIndex,
         head: &HeadState,
     ) -> Result<Findings, SnapshotError> {
         let tree = TreeView::new(&self.repo, self.tree_of(head)?);
-        let mut looker = Looker::new(&self.repo, &self.place, index, tree, self.options.max_file)?;
-        for path in self.candidates(look, index) {
+        let candidates = self.candidates(look, index);
+        let max_file = self.options.max_file;
+        let drivers = &mut self.drivers;
+        let mut looker = Looker::new(&self.repo, &self.place, index, tree, max_file, drivers)?;
+        for path in candidates {
             looker.look(&path)?;
         }
         Ok(looker.findings)
@@ -315,33 +330,48 @@ impl History {
         };
         fault::point("committer.before_objects");
         let signed = Signed::new(&self.repo, &self.options, cause.author.as_ref());
-        let (mut commit, mut draft) = self.write_commit(batch, head, cause, &signed)?;
-
-        fault::point("committer.before_lock");
-        let lock = self.lock_index(LOCK_WAIT)?;
-        // Under the lock: whatever moved since it was read waits for the next snapshot.
-        let moved: Vec<_> = batch
-            .changes
-            .iter()
-            .filter(|(path, it)| !is_unchanged(&self.place, path, it.seen.as_ref()))
-            .map(|it| it.0.clone())
-            .collect();
-        self.check_still(head)?;
-        if busy::operation(&self.place).is_some() {
-            return Err(SnapshotError::Moved);
-        }
-        if !moved.is_empty() {
+        let guests = self.guests(&signed);
+        let (made, lock) = loop {
+            let Some(mut made) = self.make(batch, head, cause, &signed, &guests)? else {
+                return Ok(());
+            };
+            fault::point("committer.before_lock");
+            let lock = self.lock_index(LOCK_WAIT)?;
+            // Under the lock: whatever moved since it was read waits for the next snapshot.
+            let moved: Vec<_> = batch
+                .changes
+                .iter()
+                .filter(|it| !batch.before_hook.contains(it.0))
+                .filter(|(path, it)| !is_unchanged(&self.place, path, it.seen.as_ref()))
+                .map(|it| it.0.clone())
+                .collect();
+            self.check_still(head)?;
+            if busy::operation(&self.place).is_some() {
+                return Err(SnapshotError::Moved);
+            }
+            if moved.is_empty() {
+                break (made, lock);
+            }
             leave_out(batch, moved, &mut snapshot.again);
             snapshot.again.extend(self.untangle(batch, head)?);
             if batch.changes.is_empty() {
                 return Ok(());
             }
-            (commit, draft) = self.write_commit(batch, head, cause, &signed)?;
-        }
+            if guests.are_there() {
+                // Nobody's programs run under git's lock.
+                drop(lock);
+                continue;
+            }
+            match self.make(batch, head, cause, &signed, &guests)? {
+                Some(again) => made = again,
+                None => return Ok(()),
+            }
+            break (made, lock);
+        };
+        let Made { commit, draft, subject } = made;
 
         fault::point("committer.before_ref");
         repair::begin(&self.place, commit)?;
-        let subject = subject_of(batch, cause);
         let step = Move {
             name: branch.as_bstr(),
             expected: head.commit,
@@ -370,33 +400,8 @@ impl History {
             }
         }
         fault::point("committer.after_index");
+        self.after.run(&guests.hooks);
         moved
-    }
-
-    fn write_commit(
-        &mut self,
-        batch: &mut Batch,
-        head: &HeadState,
-        cause: &Cause,
-        signed: &Signed,
-    ) -> Result<(ObjectId, Draft), SnapshotError> {
-        let empty = ObjectId::empty_tree(self.repo.object_hash());
-        let base = self.tree_of(head)?.unwrap_or(empty);
-        let edits: Vec<TreeEdit> =
-            batch.changes.iter().map(|(path, it)| (self.place.rela(path), it.new)).collect();
-        let mut written = std::mem::take(&mut batch.written);
-        let tree = edit_tree(&self.repo, base, &edits, &mut written)?;
-        let message = compose(&deeds(batch), cause.kind, &cause.trailers);
-        let parents = head.commit.into_iter().collect();
-        let commit = signed.commit(&self.repo, tree, parents, message)?;
-        written.push(commit);
-        let draft = refs::draft(&self.place, commit)?;
-        self.objects.sync(&written, &[draft.path()])?;
-        if !written.iter().all(|it| self.repo.has_object(*it)) {
-            // A `git prune` of everything that no reference names yet.
-            return Err(SnapshotError::Moved);
-        }
-        Ok((commit, draft))
     }
 
     /// Neither HEAD nor the index may have moved since they were read.
@@ -494,7 +499,7 @@ fn leave_out(batch: &mut Batch, moved: Vec<VaultPath>, again: &mut BTreeSet<Vaul
 }
 
 /// What the message says of the batch; the old side of a rename is part of the new one.
-fn deeds(batch: &Batch) -> Vec<Deed> {
+pub(super) fn deeds(batch: &Batch) -> Vec<Deed> {
     let by_new: BTreeMap<_, _> = batch.renames.iter().map(|(old, new)| (new, old)).collect();
     let moved: BTreeSet<_> = batch.renames.iter().map(|it| &it.0).collect();
     batch
@@ -515,11 +520,6 @@ fn deeds(batch: &Batch) -> Vec<Deed> {
             Deed { verb, path: path.clone() }
         })
         .collect()
-}
-
-fn subject_of(batch: &Batch, cause: &Cause) -> String {
-    let message = compose(&deeds(batch), cause.kind, &[]);
-    message.lines().next().unwrap_or_default().to_owned()
 }
 
 fn is_emptied(touched: &Touched) -> bool {

@@ -3,6 +3,8 @@
 mod coexist;
 mod commits;
 mod crash;
+mod filters;
+mod guests;
 mod held;
 mod model;
 mod odd;

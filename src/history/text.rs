@@ -2,15 +2,21 @@
 //!
 //! Takes two states of the vault, gives a unified diff that `git apply` reads. Any thread.
 
+use std::sync::Arc;
+
 use gix::ObjectId;
 use gix::bstr::{BString, ByteSlice as _};
 use gix::diff::blob::unified_diff::{ConsumeHunk, ContextSize, DiffLineKind, HunkHeader};
 use gix::diff::blob::{Algorithm, InternedInput, UnifiedDiff};
 
 use crate::base::fs;
+use crate::base::process::Stop;
+use crate::history::drivers::{Drivers, Limits};
 use crate::history::error::{ReadError, git};
+use crate::history::filters::{Cleaning, Filtered, Filters};
 use crate::history::place::Place;
 use crate::history::reader::{self, Side};
+use crate::history::seen::Seen;
 use crate::vault::change::{Entry, FileMode};
 use crate::vault::path::c_quoted;
 use crate::vault::{Change, ChangeSet, VaultPath};
@@ -51,7 +57,14 @@ pub(super) fn diff_text(
         if old.is_some_and(|it| it.mode == FileMode::Gitlink) {
             continue;
         }
-        let new = disk.read(path)?;
+        let new = match disk.read(path, old)? {
+            Ok(new) => new,
+            Err(why) => {
+                let line = format!("# {} is not compared: {why}\n", c_quoted(path));
+                out.extend_from_slice(line.as_bytes());
+                continue;
+            }
+        };
         if old == new.as_ref().map(|it| it.0) {
             continue;
         }
@@ -198,20 +211,25 @@ impl ConsumeHunk for Hunks {
 struct Disk<'a> {
     repo: &'a gix::Repository,
     place: &'a Place,
-    pipeline: gix::filter::Pipeline<'a>,
-    index: gix::index::State,
+    filters: Filters<'a>,
+    drivers: Drivers,
+    executable_bit: bool,
+    symlinks: bool,
 }
+
+/// A file as git would store it; nothing where none is there.
+type Stored = Option<(Entry, Vec<u8>)>;
 
 impl<'a> Disk<'a> {
     fn new(repo: &'a gix::Repository, place: &'a Place) -> Result<Self, ReadError> {
-        use gix::worktree::stack::state::attributes::Source;
         let index = gix::index::State::new(repo.object_hash());
-        let attributes = repo
-            .attributes_only(&index, Source::WorktreeThenIdMapping)
-            .map(gix::AttributeStack::detach);
-        let attributes = git("read the attributes", attributes)?;
-        let pipeline = git("set up the filters", gix::filter::Pipeline::new(repo, attributes))?;
-        Ok(Self { repo, place, pipeline, index })
+        let filters = Filters::new(repo, &index)?;
+        // Who asks for a difference waits for it.
+        let limits = Limits { patience: Limits::default().child, ..Limits::default() };
+        let drivers = Drivers::new(&place.workdir, limits, &Stop::default());
+        let capabilities = git("read Git's settings", repo.filesystem_options())?;
+        let (executable_bit, symlinks) = (capabilities.executable_bit, capabilities.symlink);
+        Ok(Self { repo, place, filters, drivers, executable_bit, symlinks })
     }
 
     /// The committed paths, and `wanted` itself where it is new.
@@ -230,33 +248,55 @@ impl<'a> Disk<'a> {
         Ok(paths)
     }
 
-    fn read(&mut self, path: &VaultPath) -> Result<Option<(Entry, Vec<u8>)>, ReadError> {
-        use std::io::Read as _;
+    /// The file, beside what is committed of it; or why it cannot be compared.
+    fn read(
+        &mut self,
+        path: &VaultPath,
+        committed: Option<Entry>,
+    ) -> Result<Result<Stored, String>, ReadError> {
         use std::os::unix::ffi::OsStringExt as _;
-        use std::os::unix::fs::MetadataExt as _;
         let on_disk = self.place.disk(path);
-        let Some(meta) = fs::lstat_if_there(&on_disk)? else { return Ok(None) };
+        let Some(meta) = fs::lstat_if_there(&on_disk)? else { return Ok(Ok(None)) };
         let (bytes, mode) = if meta.is_symlink() {
             let target = fs::read_link(&on_disk)?.into_os_string().into_vec();
             (target, FileMode::Symlink)
         } else if meta.is_file() && meta.len() <= DISK_LIMIT {
-            let raw = fs::read_regular(&on_disk, DISK_LIMIT)?;
             let rela: BString = self.place.rela(path);
-            let as_path = git("read a file", gix::path::from_bstr(rela.as_bstr()))?;
-            let mut bytes = Vec::new();
-            let filtered =
-                self.pipeline.convert_to_git(raw.as_slice(), as_path.as_ref(), &self.index);
-            let mut filtered = git("filter a file", filtered)?;
-            git("filter a file", filtered.read_to_end(&mut bytes))?;
-            let executable = meta.mode() & libc::S_IXUSR != 0;
-            (bytes, if executable { FileMode::Executable } else { FileMode::File })
+            let rules = self.filters.rules(rela.as_bstr())?;
+            let file = Arc::new(fs::open_regular(&on_disk)?);
+            let job = Cleaning {
+                rela: rela.as_bstr(),
+                file: &file,
+                seen: &Seen::new(&meta),
+                size: meta.len(),
+                limit: DISK_LIMIT,
+            };
+            let mut indexed = || reader::read_blob(self.repo, committed?.blob).ok();
+            let bytes = match self.filters.to_git(&rules, job, &mut self.drivers, &mut indexed) {
+                Filtered::Bytes(bytes) => bytes,
+                Filtered::Wait { why, .. } | Filtered::Refused(why) => return Ok(Err(why)),
+                Filtered::TooLarge(_) => return Ok(Ok(None)),
+                Filtered::Unreadable(err) => return Ok(Err(err.to_string())),
+            };
+            (bytes, self.mode(&meta, committed))
         } else {
-            return Ok(None);
+            return Ok(Ok(None));
         };
         let kind = gix::objs::Kind::Blob;
         let id: ObjectId =
             git("hash a file", gix::objs::compute_hash(self.repo.object_hash(), kind, &bytes))?;
         let blob = crate::vault::BlobId::from_bytes(id.as_bytes());
-        Ok(blob.map(|blob| (Entry { blob, mode }, bytes)))
+        Ok(Ok(blob.map(|blob| (Entry { blob, mode }, bytes))))
+    }
+
+    /// As a commit would have it, where the disk cannot say.
+    fn mode(&self, meta: &std::fs::Metadata, committed: Option<Entry>) -> FileMode {
+        use std::os::unix::fs::MetadataExt as _;
+        match committed.map(|it| it.mode) {
+            Some(FileMode::Symlink) if !self.symlinks => FileMode::Symlink,
+            Some(FileMode::Executable) if !self.executable_bit => FileMode::Executable,
+            _ if self.executable_bit && meta.mode() & libc::S_IXUSR != 0 => FileMode::Executable,
+            _ => FileMode::File,
+        }
     }
 }
