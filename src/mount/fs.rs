@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use crate::base::clock;
 use crate::mount::answers::{Answers, EntryKind};
 use crate::mount::edition::Editions;
-use crate::mount::inode::{Facts, Inode, Inodes, number_of};
+use crate::mount::inode::{Facts, Inode, Inodes, Way, number_of};
 use crate::mount::make;
 use crate::mount::page::{Content, Limits, Page, PageError, PageKey, Pages};
 use crate::mount::recent::Recent;
@@ -167,14 +167,15 @@ impl VaultFs {
                             inner.note_ranking(&own, &page);
                             let target = target_of(&page, &name)?;
                             let node = Node::Ranked(asked, name.into(), target);
-                            Ok(inner.enter(PageKey { node, ..own }))
+                            Ok(inner.enter(PageKey { node, ..own }, Way::default()))
                         }));
                     }),
                 );
             }
         };
+        let way = Way::to(&node, folder.number, name);
         let key = self.inner.key_of(node);
-        reply(Ok(self.inner.enter(key)));
+        reply(Ok(self.inner.enter(key, way)));
     }
 
     pub fn forget(&self, inode: u64, lookups: u64) {
@@ -256,7 +257,7 @@ impl VaultFs {
                 }),
             );
         }
-        reply(match self.inner.items(&inode.key.node) {
+        reply(match self.inner.items(&inode) {
             None => Err(FsError::NotFolder),
             Some(mut items) => {
                 items.sort_by(|a, b| a.name.cmp(&b.name));
@@ -318,9 +319,9 @@ impl Inner {
         key
     }
 
-    fn enter(&self, key: PageKey) -> Entry {
+    fn enter(&self, key: PageKey, way: Way) -> Entry {
         let at_hand = self.pages.peek(&key);
-        let inode = self.inodes.lookup(key);
+        let inode = self.inodes.lookup(key, way);
         if let Some(page) = at_hand {
             // Where it has told of another page, open will say so.
             let _told = inode.tell(&page);
@@ -369,12 +370,14 @@ impl Inner {
     }
 
     /// What a folder lists; `None` for what is no folder.
-    fn items(&self, node: &Node) -> Option<Vec<Item>> {
+    fn items(&self, folder: &Inode) -> Option<Vec<Item>> {
+        let node = &folder.key.node;
         let view = self.answers.view();
         let item = |name: Vec<u8>, kind, node: Node| {
             // What a lookup right now would give, the status aside, which is new each time.
             let view = if node.is_of_a_view() { view } else { 0 };
-            let inode = number_of(&PageKey { node, view, edition: 0 });
+            let way = Way::to(&node, folder.number, &name);
+            let inode = number_of(&PageKey { node, view, edition: 0 }, way);
             Item { name, kind, inode }
         };
         let entry = |folder: &VaultPath, name: Vec<u8>, kind| {
@@ -423,7 +426,11 @@ impl Inner {
         let items = recent.into_iter().filter_map(|(node, name)| {
             let key = PageKey { node, view, edition: 0 };
             self.pages.peek(&key).filter(|it| !it.fleeting)?;
-            Some(Item { name: name.into_bytes(), kind: Kind::File, inode: number_of(&key) })
+            Some(Item {
+                name: name.into_bytes(),
+                kind: Kind::File,
+                inode: number_of(&key, Way::default()),
+            })
         });
         items.collect()
     }
@@ -503,7 +510,11 @@ fn ranked_items(folder: &Inode, page: &Page) -> Arc<[Item]> {
     if let (Content::Ranking(links), Node::Ranking(asked)) = (&page.content, &folder.key.node) {
         items.extend(links.iter().map(|(name, target)| {
             let node = Node::Ranked(asked.clone(), Arc::clone(name), Arc::clone(target));
-            own(name, Kind::Link, number_of(&PageKey { node, ..folder.key.clone() }))
+            own(
+                name,
+                Kind::Link,
+                number_of(&PageKey { node, ..folder.key.clone() }, Way::default()),
+            )
         }));
     }
     items.into()

@@ -1,8 +1,12 @@
 //! Inodes: the identity of a page.
 //!
-//! Pure but for its lock; any thread. Takes a [`PageKey`], gives an [`Inode`] whose number is a
-//! hash of the key: forgotten and looked up again, the same page has the same number, which tools
-//! that compare a stat with a later open rely on.
+//! Pure but for its lock; any thread. Takes a [`PageKey`] and the [`Way`] to it, gives an [`Inode`]
+//! whose number is a hash of both: forgotten and looked up again, the same page has the same number,
+//! which tools that compare a stat with a later open rely on.
+//!
+//! Files may have many names; a folder may have only one, else the kernel takes `limit=3/limit=3`
+//! for a loop and moves a folder whenever it is reached another way. So folders that several paths
+//! lead to are an inode for each.
 //!
 //! **Invariant:** what an inode says about its page never changes once it has said it.
 //! **Invariant:** the table is bounded; what falls out and is still asked for is stale, which makes
@@ -24,9 +28,26 @@ pub const ROOT: u64 = 1;
 /// Numbers stay below 2^53, so that programs that hold them as floating point do not mix them up.
 const MASK: u64 = (1 << 53) - 1;
 
+/// By which path a folder was reached; 0 for what has only one, and for files.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Way(u64);
+
+impl Way {
+    /// The way to `node` as `name` in the folder `parent`.
+    pub fn to(node: &Node, parent: u64, name: &[u8]) -> Self {
+        if !matches!(node, Node::Ask(..) | Node::Ranking(_)) {
+            return Self::default();
+        }
+        let mut hasher = DefaultHasher::new();
+        (parent, name).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
 pub struct Inode {
     pub number: u64,
     pub key: PageKey,
+    way: Way,
     facts: OnceLock<Facts>,
     /// How many handles hold it open.
     open: AtomicUsize,
@@ -97,6 +118,7 @@ impl Inodes {
             root: Arc::new(Inode {
                 number: ROOT,
                 key,
+                way: Way::default(),
                 facts: OnceLock::new(),
                 open: AtomicUsize::new(0),
             }),
@@ -105,19 +127,19 @@ impl Inodes {
         }
     }
 
-    /// The inode of that page, counted as handed out once more.
-    pub fn lookup(&self, key: PageKey) -> Arc<Inode> {
+    /// The inode of that page by that way, counted as handed out once more.
+    pub fn lookup(&self, key: PageKey, way: Way) -> Arc<Inode> {
         let mut table = self.lock();
-        let mut number = number_of(&key);
-        while table.peek(&number).is_some_and(|it| it.inode.key != key) {
+        let mut number = number_of(&key, way);
+        while table.peek(&number).is_some_and(|it| it.inode.key != key || it.inode.way != way) {
             number = next(number);
         }
         if let Some(slot) = table.get_mut(&number) {
             slot.lookups = slot.lookups.saturating_add(1);
             return Arc::clone(&slot.inode);
         }
-        let inode =
-            Arc::new(Inode { number, key, facts: OnceLock::new(), open: AtomicUsize::new(0) });
+        let (facts, open) = (OnceLock::new(), AtomicUsize::new(0));
+        let inode = Arc::new(Inode { number, key, way, facts, open });
         table.put(number, Slot { inode: Arc::clone(&inode), lookups: 1 });
         self.make_room(&mut table);
         inode
@@ -167,12 +189,12 @@ impl Inodes {
 }
 
 /// The number that a page gets unless another one has it, which is as good as never.
-pub fn number_of(key: &PageKey) -> u64 {
+pub fn number_of(key: &PageKey, way: Way) -> u64 {
     if key.node == Node::Root {
         return ROOT;
     }
     let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
+    (key, way).hash(&mut hasher);
     (hasher.finish() & MASK).max(ROOT + 1)
 }
 
@@ -197,22 +219,23 @@ mod tests {
     #[test]
     fn a_page_keeps_its_number_and_another_view_has_another() {
         let inodes = Inodes::new(100);
-        let (one, two) = (inodes.lookup(key(1)), inodes.lookup(key(2)));
+        let (one, two) =
+            (inodes.lookup(key(1), Way::default()), inodes.lookup(key(2), Way::default()));
         assert_ne!(one.number, two.number);
         let number = one.number;
-        inodes.lookup(key(1));
+        inodes.lookup(key(1), Way::default());
         inodes.forget(number, 1);
         assert!(inodes.get(number).is_some(), "one lookup is left");
         inodes.forget(number, 1);
         assert!(inodes.get(number).is_none());
-        assert_eq!(inodes.lookup(key(1)).number, number);
+        assert_eq!(inodes.lookup(key(1), Way::default()).number, number);
         inodes.forget(ROOT, 5);
         assert!(inodes.get(ROOT).is_some());
     }
 
     #[test]
     fn what_an_inode_said_it_keeps_saying() {
-        let inode = Inodes::new(100).lookup(key(1));
+        let inode = Inodes::new(100).lookup(key(1), Way::default());
         let facts = inode.tell(&page(b"one")).unwrap();
         assert_eq!((facts.size, inode.facts()), (3, Some(facts)));
         assert_eq!(inode.tell(&page(b"one")), Ok(facts));
@@ -223,12 +246,22 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_keeps_what_is_in_use() {
         let inodes = Inodes::new(32);
-        let open = inodes.lookup(key(0));
+        let open = inodes.lookup(key(0), Way::default());
         for view in 1..10_000 {
-            inodes.lookup(key(view));
+            inodes.lookup(key(view), Way::default());
         }
         assert!(inodes.len() <= 32, "{}", inodes.len());
         assert!(inodes.get(open.number).is_some());
-        assert!(inodes.get(number_of(&key(1))).is_none());
+        assert!(inodes.get(number_of(&key(1), Way::default())).is_none());
+    }
+
+    #[test]
+    fn a_folder_is_one_inode_for_each_way_to_it_and_a_file_for_all() {
+        let folder = Node::Ask(crate::mount::tree::About::Passages, Arc::default());
+        let file = Node::Readme;
+        assert_ne!(Way::to(&folder, 2, b"limit=3"), Way::to(&folder, 3, b"limit=3"));
+        assert_ne!(Way::to(&folder, 2, b"limit=3"), Way::to(&folder, 2, b"limit=03"));
+        assert_eq!(Way::to(&folder, 2, b"limit=3"), Way::to(&folder, 2, b"limit=3"));
+        assert_eq!(Way::to(&file, 2, b"a"), Way::to(&file, 3, b"b"));
     }
 }

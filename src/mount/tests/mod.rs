@@ -6,6 +6,9 @@
 mod fake;
 mod healing;
 mod identity;
+mod kernel;
+mod model;
+mod reference;
 mod refusals;
 mod slow;
 mod tools;
