@@ -21,6 +21,7 @@ use crate::history::error::{READ_INDEX, SnapshotError, git};
 use crate::history::lock::OwnLock;
 use crate::history::place::Place;
 use crate::history::reader;
+use crate::history::seen::Seen;
 
 /// What tells one state of the index file from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -175,11 +176,15 @@ impl GitIndex {
     }
 
     /// Puts the batch into the index held in memory.
-    pub fn patch(&mut self, patches: &[Patch]) {
-        // Who was racy by the old time stamp must not become trusted by the new one.
+    pub fn patch(&mut self, place: &Place, patches: &[Patch]) {
+        // Who was racy by the old time stamp must not become trusted by the new one. Most builds of
+        // git count in whole seconds: what that makes racy is looked at with all its digits.
         if let Some(stamp) = self.stamp {
-            for entry in self.file.entries_mut() {
-                if is_racy(&entry.stat, stamp) {
+            let second = u32::try_from(stamp.modified.0).unwrap_or(u32::MAX);
+            for (entry, path) in self.file.entries_mut_with_paths() {
+                if is_racy(&entry.stat, stamp)
+                    || entry.stat.mtime.secs >= second && is_edited(place, path, &entry.stat)
+                {
                     entry.stat.size = 0;
                 }
             }
@@ -315,6 +320,14 @@ fn invalidate(root: &mut Tree, path: &BStr) {
         }
         rest = below;
     }
+}
+
+/// Whether the disk has another state of the file than the one that `stat` was taken from.
+fn is_edited(place: &Place, path: &BStr, stat: &Stat) -> bool {
+    let Ok(path) = gix::path::from_bstr(path) else { return true };
+    let Ok(Some(meta)) = fs::lstat_if_there(&place.workdir.join(path)) else { return false };
+    let now = Seen::new(&meta).comparable();
+    (now.mtime, now.ctime, now.ino, now.size) != (stat.mtime, stat.ctime, stat.ino, stat.size)
 }
 
 /// A change that the stat does not show must have left its time of status change as it was, so

@@ -270,7 +270,7 @@ fn find_lock(dir: &Path, identity: (u64, u64), depth: usize) -> Option<PathBuf> 
 }
 
 /// A process that has `path` open, as far as we may look.
-fn holder_of(path: &Path) -> Option<u32> {
+pub fn holder_of(path: &Path) -> Option<u32> {
     let path = fs::canonicalize(path).ok()?;
     for entry in fs::read_dir(Path::new("/proc")).ok()? {
         let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse::<u32>().ok()) else {

@@ -8,6 +8,8 @@
 //! **Invariant:** an entry is touched only where it says exactly what the unfinished commit of ours
 //! replaced: what a person staged before or since stays.
 
+use std::path::Path;
+
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
@@ -20,12 +22,15 @@ use crate::history::look::kind_of;
 use crate::history::place::{Place, lock_of};
 use crate::history::reader::{self, Step};
 use crate::history::refs::HeadState;
-use crate::history::{History, message, refs};
+use crate::history::{History, lock, message, refs};
 
 /// Stands in the git directory while a writer has it open; says in which life of the machine.
 const MARKER: &str = "open";
 /// Holds the name of the commit whose index entries are not written yet.
 const UNFINISHED: &str = "unfinished";
+
+/// The length of the fixed part of a temp object's name; six random letters follow.
+const TEMP_OBJECT: usize = ".tmp".len();
 
 /// How sure it is that the index is behind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +50,31 @@ pub(super) fn after_crash(repo: &gix::Repository, place: &Place) -> Result<usize
         Some(left) if noted(place)?.is_some() || *left != this_boot => finish_index(repo, place)?,
         _ => 0,
     };
+    if left.is_some() {
+        sweep_objects(repo.objects.store_ref().path());
+    }
     fs::create_dir_all(&place.private())?;
     if left.is_none_or(|it| it != this_boot) {
         fs::write_atomic(&marker, &this_boot)?;
     }
     Ok(repaired)
+}
+
+/// Removes what a kill left of an object that was still being written: a temp file of our library
+/// that no process has open. Git itself keeps such files for ever.
+fn sweep_objects(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap_or_default() {
+        let name = entry.file_name();
+        let is_temp = name.len() == TEMP_OBJECT + 6
+            && name.as_encoded_bytes().starts_with(b".tmp")
+            && entry.file_type().is_ok_and(|it| it.is_file());
+        if is_temp
+            && lock::holder_of(&entry.path()).is_none()
+            && let Err(err) = fs::remove_file(&entry.path())
+        {
+            tracing::debug!(%err, "a half-written object stays behind");
+        }
+    }
 }
 
 /// Notes that the reference is about to move to `commit` and the index has not followed.
@@ -82,7 +107,7 @@ fn noted(place: &Place) -> Result<Option<ObjectId>, PathError> {
 
 /// One life of the machine.
 fn boot() -> Vec<u8> {
-    let id = fs::read_regular(std::path::Path::new("/proc/sys/kernel/random/boot_id"), 64);
+    let id = fs::read_regular(Path::new("/proc/sys/kernel/random/boot_id"), 64);
     let mut text = b"A writer has this repository open, or was killed, in boot ".to_vec();
     text.extend(id.unwrap_or_default());
     text
@@ -174,7 +199,7 @@ fn finish(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError>
             new: new.map(|(id, kind)| (id, kind.into(), Default::default())),
         })
         .collect();
-    index.patch(&patches);
+    index.patch(place, &patches);
     index.write(repo, place, lock)?;
     Ok(patches.len())
 }

@@ -450,7 +450,7 @@ impl History {
         let Some(index) = &mut self.index else {
             return Err(SnapshotError::Moved);
         };
-        index.patch(&patches);
+        index.patch(&self.place, &patches);
         let written = index.write(&self.repo, &self.place, lock);
         if written.is_err() {
             self.index = None;

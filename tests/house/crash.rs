@@ -68,7 +68,7 @@ fn check(fault: &str) {
 macro_rules! kill_at {
     ($($test:ident $fault:literal)*) => {
         $(#[test] fn $test() { check($fault); })*
-        const TESTED: &[&str] = &[$($fault),*];
+        pub const TESTED: &[&str] = &[$($fault),*];
     };
 }
 

@@ -121,6 +121,11 @@ impl House {
             .is_ok_and(|it| it["agent"]["running"] == true)
     }
 
+    /// Whether the agent has ended by itself, as at a fault point.
+    pub fn has_ended(&mut self) -> bool {
+        self.agent.as_mut().expect("started").try_wait().unwrap().is_some()
+    }
+
     /// Kills the agent as a crash would.
     pub fn kill(&mut self) {
         let mut agent = self.agent.take().expect("started");

@@ -494,3 +494,27 @@ fn a_lock_on_packed_refs_stops_no_commit_not_even_the_one_after_a_wip() {
     assert!(is_gone(&vault, WIP));
     vault.assert_clean();
 }
+
+/// Staged, edited again without another size in the same second: git, which counts in seconds, must
+/// go on to see that, also when the index was written anew by us.
+#[test]
+fn an_edit_in_the_second_of_its_staging_stays_visible_to_git() {
+    for round in 0..3 {
+        let mut vault = with_notes();
+        vault.write("a.md", format!("staged {round}\n"));
+        vault.git(&["add", "a.md"]);
+        vault.write("a.md", format!("edited {round}\n"));
+        vault.write("b.md", format!("other {round}\n"));
+        vault.snapshot(&["b.md"]);
+        // In another second than that of the staging.
+        let second = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        let now = second();
+        while second() == now {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        vault.write("b.md", format!("another {round}\n"));
+        vault.snapshot(&["b.md"]);
+        assert_eq!(vault.git(&["status", "--porcelain"]), "MM a.md\n");
+        assert!(!vault.git(&["diff", "--cached"]).contains("edited"));
+    }
+}
