@@ -38,16 +38,14 @@ pub fn check(data: &[u8]) {
 }
 
 fn lies_in_the_text(text: &str, block: &Block) {
-    let lines_before = |at: usize| {
-        let end = if text.contains('\n') { '\n' } else { '\r' };
-        text[..at].matches(end).count() as u32
-    };
+    let end = if text.contains('\n') { '\n' } else { '\r' };
+    let lines_before = |at: usize| text[..at].matches(end).count() as u32;
     assert!(block.yaml.start <= block.yaml.end && block.yaml.end <= block.body);
     assert!(text[..block.yaml.start].trim_start_matches('\u{feff}').starts_with("---"));
     assert!(text[block.yaml.end..block.body].starts_with("---"));
     assert_eq!(lines_before(block.yaml.start) + 1, block.yaml_line);
     // A fence that ends the file has no line behind it, yet the body begins there.
-    let fence_is_last = u32::from(!text[..block.body].ends_with(['\n', '\r']));
+    let fence_is_last = u32::from(!text[..block.body].ends_with(end));
     assert_eq!(lines_before(block.body) + 1 + fence_is_last, block.body_line);
 }
 
