@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** a path has at most one living card, and the counts are those of the living.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::index::card::{Card, Edge};
@@ -25,11 +26,14 @@ pub(super) struct State {
     links: usize,
 }
 
+/// The most anchors that stand for the links between two notes.
+pub const MOST_ANCHORS: usize = 100;
+
 /// A linked note, with what the links say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tie {
     pub card: Arc<Card>,
-    /// Distinct anchors, without `#`, in the order of the links.
+    /// Distinct anchors, without `#`, in the order of the links; the first [`MOST_ANCHORS`].
     pub anchors: Vec<Box<str>>,
     /// The first relation of a typed link.
     pub relation: Option<Box<str>>,
@@ -117,22 +121,19 @@ impl State {
     /// The indexed notes that `path` links to, in the order of its links.
     pub(super) fn outlinks(&self, path: &VaultPath) -> Vec<Tie> {
         let mut ties: Vec<Tie> = Vec::new();
+        let mut places: HashMap<&VaultPath, usize> = HashMap::new();
         let Some(card) = self.card(path) else { return ties };
         for edge in &card.links {
             let Some(target) = self.target(card, edge) else { continue };
             if target.path == *path {
                 continue;
             }
-            let tie = match ties.iter_mut().position(|it| it.card.path == target.path) {
-                Some(at) => &mut ties[at],
-                None => {
-                    let card = Arc::clone(target);
-                    ties.push(Tie { card, anchors: Vec::new(), relation: None });
-                    let last = ties.len() - 1;
-                    &mut ties[last]
-                }
-            };
-            tie.add(edge);
+            let at = *places.entry(&target.path).or_insert_with(|| {
+                let card = Arc::clone(target);
+                ties.push(Tie { card, anchors: Vec::new(), relation: None });
+                ties.len() - 1
+            });
+            ties[at].add(edge);
         }
         ties
     }
@@ -183,7 +184,9 @@ impl State {
 
 impl Tie {
     fn add(&mut self, edge: &Edge) {
-        if let Some(anchor) = edge.anchor.as_ref().filter(|it| !self.anchors.contains(it)) {
+        if self.anchors.len() < MOST_ANCHORS
+            && let Some(anchor) = edge.anchor.as_ref().filter(|it| !self.anchors.contains(it))
+        {
             self.anchors.push(anchor.clone());
         }
         if self.relation.is_none() {

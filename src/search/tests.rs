@@ -450,6 +450,29 @@ fn a_hit_has_its_lines_headings_and_neighbours() {
     assert_eq!(hit.keyword, Some(hit.score));
 }
 
+/// Issue 3.3: a note of 100,000 links, and a note that as many lead to, cost no more than they say.
+#[test]
+fn a_note_of_very_many_links_answers_like_any_other() {
+    let n = 4000;
+    let mut notes: Vec<(String, String)> =
+        (0..n).map(|it| (format!("n{it}.md"), "to [[hub]]\n".into())).collect();
+    notes.push(("hub.md".into(), "zebra\n".into()));
+    let all: String = (0..25).flat_map(|_| 0..n).map(|it| format!("[[n{it}]] ")).collect();
+    notes.push(("list.md".into(), format!("giraffe\n\n{all}\n")));
+    let anchors: String = (0..20_000).map(|it| format!("[[hub#a{it}]] ")).collect();
+    notes.push(("anchors.md".into(), format!("okapi\n\n{anchors}\n")));
+    let (_dir, index) = built(notes);
+    let view = index.view();
+    let begun = clock::now();
+    let list = &hits(&view, "giraffe", 5)[0];
+    assert_eq!((list.outlinks.len(), list.outlinks_total), (10, n));
+    let hub = &hits(&view, "zebra", 5)[0];
+    assert_eq!((hub.inlinks.len(), hub.inlinks_total), (10, n + 1));
+    let okapi = &hits(&view, "okapi", 5)[0];
+    assert_eq!((okapi.outlinks_total, okapi.outlinks[0].anchors.len()), (1, 100));
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_trace_adds_up_to_its_score() {
     let (_dir, index) = built([
