@@ -346,27 +346,29 @@ impl Committer {
             .collect();
         let held: Vec<VaultPath> = snapshot.held.iter().cloned().collect();
         let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
+        let is_filtering = |it: &Kept| matches!(it, Kept::Filtering { .. });
         let flushed = Flushed {
-            committed: true,
+            committed: !self.kept_out.values().any(is_filtering),
             waiting_for,
             needs_person: !held.is_empty(),
             accepted: Vec::new(),
         };
         self.report_stranded();
-        let remedy = self.kept_out.values().next().map(Kept::hint);
-        match kept_out.first() {
+        // A filter that is at work is no trouble.
+        let mut troubles = self.kept_out.iter().filter(|it| !is_filtering(it.1));
+        let count = troubles.clone().count();
+        match troubles.next() {
             None => self.house.problems.clear("kept-out"),
-            Some(first) => self.house.problems.report(
+            Some((path, why)) => self.house.problems.report(
                 "kept-out",
                 Level::Warning,
-                &match kept_out.len() {
-                    1 => format!("`{}` is kept out of the commits: {}", first.path, first.why),
-                    count => format!(
-                        "{count} files are kept out of the commits, as `{}`: {}",
-                        first.path, first.why
-                    ),
+                &match count {
+                    1 => format!("`{path}` is kept out of the commits: {why}"),
+                    count => {
+                        format!("{count} files are kept out of the commits, as `{path}`: {why}")
+                    }
                 },
-                &format!("{} `remd status --json` names all.", remedy.unwrap_or_default()),
+                &format!("{} `remd status --json` names all.", why.hint()),
             ),
         }
         self.house.ledger.update(|ledger| {

@@ -84,6 +84,8 @@ pub(super) enum Cleaned {
     Bytes(Vec<u8>),
     /// The driver failed on it and need not succeed: git would store the file as it is.
     Raw,
+    /// It has not answered yet.
+    AtWork,
     Wait {
         why: String,
         again: Duration,
@@ -197,10 +199,14 @@ impl Drivers {
         }
         match self.ask(driver, job) {
             Some(answer) => self.note(driver, rela, job.seen, answer),
-            None => Cleaned::Wait {
-                why: format!("the filter `{}` is at work", driver.name),
-                again: self.limits.patience.min(Duration::from_secs(1)),
-            },
+            None => {
+                // What failed stays named until it has not.
+                let broken = self.broken.get(&driver.name).map(|it| &it.1);
+                match broken.or(self.refused.get(rela).map(|it| &it.2)) {
+                    Some(it) => Cleaned::Wait { why: it.why.clone(), again: MIN_PAUSE },
+                    None => Cleaned::AtWork,
+                }
+            }
         }
     }
 

@@ -58,7 +58,9 @@ enum Named {
 /// What became of a file.
 pub(super) enum Filtered {
     Bytes(Vec<u8>),
-    /// Its driver is at work, or failed: `why` names it.
+    /// The driver of that name is at work on it.
+    AtWork(BString),
+    /// Its driver failed, or is missing: `why` names it.
     Wait {
         why: String,
         remedy: &'static str,
@@ -169,6 +171,7 @@ impl<'a> Filters<'a> {
             Named::Configured(driver) => match drivers.clean(driver, &job) {
                 Cleaned::Bytes(bytes) => Some(bytes),
                 Cleaned::Raw => None,
+                Cleaned::AtWork => return Filtered::AtWork(driver.name.clone()),
                 Cleaned::Wait { why, again } => {
                     return Filtered::Wait {
                         why,

@@ -21,6 +21,8 @@ pub enum Kept {
     Name,
     /// It stands where git has a submodule, or below that.
     Submodule,
+    /// A filter of git's settings is at work on it.
+    Filtering { name: String },
     /// A filter or a conversion of git's settings has not given what is to be stored.
     Filter { why: String, remedy: &'static str },
     /// A hook changes it each time it runs, and does not stage it.
@@ -38,6 +40,7 @@ impl std::fmt::Display for Kept {
             Self::NestedRepository => f.write_str("in a repository of its own"),
             Self::Name => f.write_str("a name that Git refuses"),
             Self::Submodule => f.write_str("in the place of a submodule"),
+            Self::Filtering { name } => write!(f, "the filter `{name}` is at work"),
             Self::Filter { why, .. } => f.write_str(why),
             Self::Hook => f.write_str("the hook `pre-commit` changes it at every commit"),
         }
@@ -60,6 +63,7 @@ impl Kept {
             Self::Submodule => {
                 "Move it elsewhere, or take the submodule out: `git rm --cached` and `git commit`."
             }
+            Self::Filtering { .. } => "It goes by itself when the filter is done.",
             Self::Filter { remedy, .. } => remedy,
             Self::Hook => "It is committed now and then; let the hook `git add` what it changes.",
         }

@@ -34,6 +34,8 @@ const READS: usize = 3;
 /// A tick that is waited for; where times are coarser, git is made to look again instead.
 const SHORT_TICK: Duration = Duration::from_millis(20);
 
+/// How soon a filter that is at work is asked again.
+const AT_WORK: Duration = Duration::from_millis(500);
 /// What lets a file in that git would refuse as well.
 const REFUSED: &str = "Mend the file, or its line in `.gitattributes`; `git add` refuses it too.";
 
@@ -98,6 +100,7 @@ enum Content {
     Again,
     TooLarge(u64),
     Unreadable(String),
+    Filtering(String),
     Filter { why: String, remedy: &'static str, again: Option<Duration> },
 }
 
@@ -301,6 +304,10 @@ impl<'a> Looker<'a> {
             }
             Content::TooLarge(bytes) => Kept::TooLarge { bytes },
             Content::Unreadable(why) => Kept::Unreadable { why },
+            Content::Filtering(name) => {
+                self.findings.later.insert(path.clone(), AT_WORK);
+                Kept::Filtering { name }
+            }
             Content::Filter { why, remedy, again } => {
                 self.findings.later.extend(again.map(|it| (path.clone(), it)));
                 Kept::Filter { why, remedy }
@@ -368,6 +375,7 @@ impl<'a> Looker<'a> {
                 Filtered::Refused(why) => {
                     return Ok(Content::Filter { why, remedy: REFUSED, again: None });
                 }
+                Filtered::AtWork(name) => return Ok(Content::Filtering(name.to_string())),
                 Filtered::Wait { why, remedy, again } => {
                     return Ok(Content::Filter { why, remedy, again: Some(again) });
                 }

@@ -275,6 +275,7 @@ impl<'a> Disk<'a> {
             let bytes = match self.filters.to_git(&rules, job, &mut self.drivers, &mut indexed) {
                 Filtered::Bytes(bytes) => bytes,
                 Filtered::Wait { why, .. } | Filtered::Refused(why) => return Ok(Err(why)),
+                Filtered::AtWork(name) => return Ok(Err(format!("the filter `{name}` is slow"))),
                 Filtered::TooLarge(_) => return Ok(Ok(None)),
                 Filtered::Unreadable(err) => return Ok(Err(err.to_string())),
             };

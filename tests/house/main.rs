@@ -25,3 +25,4 @@ mod page;
 mod people;
 mod semantics;
 mod service;
+mod settings;
