@@ -4,6 +4,7 @@
 //! ([`clock`]) and to child processes ([`process`]).
 
 pub mod clock;
+pub mod cow;
 pub mod fault;
 pub mod fs;
 pub mod latest;

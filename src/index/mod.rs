@@ -11,7 +11,6 @@ mod analyze;
 mod ask;
 pub mod bare;
 mod card;
-mod cow;
 mod indexer;
 mod keyword;
 mod living;

@@ -6,10 +6,10 @@
 //! **Invariant:** a path has at most one living card, and the counts are those of the living.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use crate::base::cow::CowMap;
 use crate::index::card::{Card, Edge};
-use crate::index::cow::CowMap;
 use crate::vault::resolve::{NameKey, Names, Resolution, key_of_path, keys_of_link};
 use crate::vault::{Layout, VaultPath};
 
@@ -19,11 +19,16 @@ pub(super) struct State {
     pub(super) layout: Arc<Layout>,
     by_id: CowMap<u64, Arc<Card>>,
     by_path: CowMap<VaultPath, Arc<Card>>,
-    names: Arc<Names>,
+    names: Names,
     /// The notes that have a link with this key.
     sources: CowMap<NameKey, Arc<Vec<u64>>>,
+    /// The notes of which something could not be read as it stands.
+    troubled: CowMap<VaultPath, Arc<Card>>,
     chunks: usize,
     links: usize,
+    /// How many links could mean more than one note, once somebody asked: a look at every link.
+    /// Shared with the views of the same state; followed from change to change.
+    ambiguous: Arc<OnceLock<usize>>,
 }
 
 /// The most anchors that stand for the links between two notes.
@@ -45,39 +50,52 @@ impl State {
             layout: Arc::new(layout.clone()),
             by_id: CowMap::new(),
             by_path: CowMap::new(),
-            names: Arc::default(),
+            names: Names::default(),
             sources: CowMap::new(),
+            troubled: CowMap::new(),
             chunks: 0,
             links: 0,
+            ambiguous: Arc::default(),
         }
     }
 
     /// Puts a card in the place of the one its path had.
     pub(super) fn put(&mut self, card: Arc<Card>) -> Option<Arc<Card>> {
         let old = self.by_path.get(&card.path).cloned();
+        let (path, id) = (card.path.clone(), card.id);
+        let before = self.ambiguous_around(&path, old.as_deref(), old.is_none());
         match &old {
             Some(old) => self.forget(old),
             None => {
-                Arc::make_mut(&mut self.names).insert(card.path.clone());
+                self.names.insert(path.clone());
             }
         }
         self.chunks += card.chunks.len();
         self.links += card.links.len();
         for key in link_keys(&card) {
             let mut ids = self.sources.remove(&key).unwrap_or_default();
-            Arc::make_mut(&mut ids).push(card.id);
+            Arc::make_mut(&mut ids).push(id);
             self.sources.insert(key, ids);
         }
-        self.by_id.insert(card.id, Arc::clone(&card));
-        self.by_path.insert(card.path.clone(), card);
+        if !card.problems.is_empty() {
+            self.troubled.insert(path.clone(), Arc::clone(&card));
+        }
+        self.by_id.insert(id, Arc::clone(&card));
+        self.by_path.insert(path.clone(), Arc::clone(&card));
+        self.follow_ambiguous(before, |state| {
+            state.ambiguous_around(&path, Some(&card), old.is_none())
+        });
         old
     }
 
     /// Removes the card of a path.
     pub(super) fn remove(&mut self, path: &VaultPath) -> Option<Arc<Card>> {
+        let card = self.by_path.get(path).cloned()?;
+        let before = self.ambiguous_around(path, Some(&card), true);
         let old = self.by_path.remove(path)?;
         self.forget(&old);
-        Arc::make_mut(&mut self.names).remove(path);
+        self.names.remove(path);
+        self.follow_ambiguous(before, |state| state.ambiguous_around(path, None, true));
         Some(old)
     }
 
@@ -85,6 +103,7 @@ impl State {
         self.chunks -= old.chunks.len();
         self.links -= old.links.len();
         self.by_id.remove(&old.id);
+        self.troubled.remove(&old.path);
         for key in link_keys(old) {
             let Some(mut ids) = self.sources.remove(&key) else { continue };
             Arc::make_mut(&mut ids).retain(|it| *it != old.id);
@@ -162,19 +181,55 @@ impl State {
         ties
     }
 
-    /// How many links could mean more than one note.
+    /// The notes of which something could not be read as it stands.
+    pub(super) fn troubled(&self) -> impl Iterator<Item = &Arc<Card>> {
+        self.troubled.iter().map(|it| it.1)
+    }
+
+    /// How many links could mean more than one note. A look at every link, the first time.
     pub(super) fn ambiguous(&self) -> usize {
-        self.cards()
-            .map(|card| {
-                let is_ambiguous = |target: &str, kind| {
-                    matches!(
-                        self.names.resolve(&card.path, target, kind),
-                        Resolution::Ambiguous { .. }
-                    )
+        *self.ambiguous.get_or_init(|| self.count_ambiguous())
+    }
+
+    fn count_ambiguous(&self) -> usize {
+        self.cards().map(|card| self.ambiguous_links(card, |_| true)).sum()
+    }
+
+    fn ambiguous_links(&self, card: &Card, which: impl Fn(&Edge) -> bool) -> usize {
+        let is_ambiguous = |it: &&Edge| {
+            let found = self.names.resolve(&card.path, &it.target, it.kind);
+            matches!(found, Resolution::Ambiguous { .. })
+        };
+        card.links.iter().filter(|it| which(it)).filter(is_ambiguous).count()
+    }
+
+    /// The ambiguous links that a change of the note at `path` may touch: its own, and where the
+    /// path itself comes or goes (`all`) those that may lead to it. `None` while nobody asks.
+    fn ambiguous_around(&self, path: &VaultPath, card: Option<&Card>, all: bool) -> Option<usize> {
+        self.ambiguous.get()?;
+        let mut count = card.map_or(0, |it| self.ambiguous_links(it, |_| true));
+        if all {
+            let key = key_of_path(path);
+            for id in self.sources.get(&key).map(|it| it.as_slice()).unwrap_or_default() {
+                let Some(source) = self.card_of(*id).filter(|it| it.path != *path) else {
+                    continue;
                 };
-                card.links.iter().filter(|it| is_ambiguous(&it.target, it.kind)).count()
-            })
-            .sum()
+                let may_lead_here = |it: &Edge| keys_of_link(&it.target).any(|it| it == key);
+                count += self.ambiguous_links(source, may_lead_here);
+            }
+        }
+        Some(count)
+    }
+
+    fn follow_ambiguous(&mut self, before: Option<usize>, after: impl Fn(&Self) -> Option<usize>) {
+        let followed = self.ambiguous.get().zip(before).zip(after(self));
+        // Views of the state before keep theirs.
+        self.ambiguous = match followed {
+            Some(((all, before), after)) => {
+                Arc::new(OnceLock::from((all + after).saturating_sub(before)))
+            }
+            None => Arc::default(),
+        };
     }
 
     fn target(&self, from: &Card, edge: &Edge) -> Option<&Arc<Card>> {

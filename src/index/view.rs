@@ -59,7 +59,6 @@ pub struct Counts {
 #[derive(Default)]
 pub(super) struct Memo {
     listing: OnceLock<Vec<Arc<Card>>>,
-    ambiguous: OnceLock<usize>,
     living: OnceLock<Living>,
     troubled: OnceLock<Vec<Arc<Card>>>,
     inlinks: Mutex<HashMap<VaultPath, Arc<Vec<Tie>>>>,
@@ -101,7 +100,7 @@ impl IndexView {
             notes: self.state.notes(),
             chunks: self.state.chunks(),
             links: self.state.links(),
-            ambiguous_links: *self.memo.ambiguous.get_or_init(|| self.state.ambiguous()),
+            ambiguous_links: self.state.ambiguous(),
         }
     }
 
@@ -122,8 +121,7 @@ impl IndexView {
     /// The notes of which something could not be read as it stands, by path.
     pub fn troubled(&self) -> &[Arc<Card>] {
         self.memo.troubled.get_or_init(|| {
-            let mut cards: Vec<Arc<Card>> =
-                self.state.cards().filter(|it| !it.problems.is_empty()).cloned().collect();
+            let mut cards: Vec<Arc<Card>> = self.state.troubled().cloned().collect();
             cards.sort_by(|a, b| a.path.cmp(&b.path));
             cards
         })

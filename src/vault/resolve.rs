@@ -23,8 +23,8 @@
 //! about (property-tested).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use crate::base::cow::CowMap;
 use crate::vault::fold::{folded, normal};
 use crate::vault::link::LinkKind;
 use crate::vault::path::VaultPath;
@@ -80,33 +80,34 @@ pub fn keys_of_link(target: &str) -> impl Iterator<Item = NameKey> {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
     /// Each sorted by number of segments, then bytes; never empty.
-    buckets: HashMap<NameKey, Vec<VaultPath>>,
+    buckets: CowMap<NameKey, Vec<VaultPath>>,
     count: usize,
 }
 
 impl Names {
     /// Adds a path; says whether it was new.
     pub fn insert(&mut self, path: VaultPath) -> bool {
-        let bucket =
-            self.buckets.entry(key_of_path(&path)).or_insert_with(|| Vec::with_capacity(1));
-        match bucket.binary_search_by(|it| rank(it).cmp(&rank(&path))) {
-            Ok(_) => false,
-            Err(at) => {
-                bucket.insert(at, path);
-                self.count += 1;
-                true
-            }
-        }
+        let key = key_of_path(&path);
+        let bucket = self.buckets.get(&key).map(Vec::as_slice).unwrap_or_default();
+        let Err(at) = bucket.binary_search_by(|it| rank(it).cmp(&rank(&path))) else {
+            return false;
+        };
+        let mut bucket = self.buckets.remove(&key).unwrap_or_else(|| Vec::with_capacity(1));
+        bucket.insert(at, path);
+        self.buckets.insert(key, bucket);
+        self.count += 1;
+        true
     }
 
     /// Takes a path out; says whether it was there.
     pub fn remove(&mut self, path: &VaultPath) -> bool {
         let key = key_of_path(path);
-        let Some(bucket) = self.buckets.get_mut(&key) else { return false };
+        let bucket = self.buckets.get(&key).map(Vec::as_slice).unwrap_or_default();
         let Ok(at) = bucket.binary_search_by(|it| rank(it).cmp(&rank(path))) else { return false };
+        let mut bucket = self.buckets.remove(&key).unwrap_or_default();
         bucket.remove(at);
-        if bucket.is_empty() {
-            self.buckets.remove(&key);
+        if !bucket.is_empty() {
+            self.buckets.insert(key, bucket);
         }
         self.count -= 1;
         true

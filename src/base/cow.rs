@@ -12,7 +12,7 @@ const SHARDS: usize = 512;
 
 /// A map to be shared with readers while it goes on changing.
 #[derive(Clone, Debug)]
-pub(super) struct CowMap<K, V> {
+pub struct CowMap<K, V> {
     shards: Arc<Vec<Arc<Shard<K, V>>>>,
     length: usize,
 }
@@ -20,15 +20,19 @@ pub(super) struct CowMap<K, V> {
 type Shard<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
 
 impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self { shards: Arc::new(vec![Arc::default(); SHARDS]), length: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.length
     }
 
-    pub(super) fn get<Q>(&self, key: &Q) -> Option<&V>
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    pub fn get<Q>(&self, key: &Q) -> Option<&V>
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -36,13 +40,13 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         self.shards[shard_of(key)].get(key)
     }
 
-    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let old = self.shard(&key).insert(key, value);
         self.length += usize::from(old.is_none());
         old
     }
 
-    pub(super) fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: std::borrow::Borrow<Q>,
         Q: Hash + Eq + ?Sized,
@@ -53,7 +57,7 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         old
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
         self.shards.iter().flat_map(|it| it.iter())
     }
 
@@ -62,6 +66,20 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
         Arc::make_mut(&mut shards[shard_of(key)])
     }
 }
+
+impl<K: Hash + Eq + Clone, V: Clone> Default for CowMap<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone + PartialEq> PartialEq for CowMap<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.length == other.length && self.iter().all(|(key, value)| other.get(key) == Some(value))
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone + Eq> Eq for CowMap<K, V> {}
 
 fn shard_of<Q: Hash + ?Sized>(key: &Q) -> usize {
     let hash = BuildHasherDefault::<Quick>::default().hash_one(key);
@@ -72,7 +90,7 @@ fn shard_of<Q: Hash + ?Sized>(key: &Q) -> usize {
 /// A quick hash for keys that nobody chooses against us more than once: a vault's own paths and
 /// our own numbers.
 #[derive(Default)]
-pub(super) struct Quick(u64);
+pub struct Quick(u64);
 
 impl Hasher for Quick {
     fn write(&mut self, bytes: &[u8]) {
