@@ -6,7 +6,7 @@
 //! **Invariant:** an entry that git would call clean by its stat was clean when the index was
 //! written; where that is not certain its size is set to 0, which makes git look.
 
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(super) struct Patch {
 pub(super) struct GitIndex {
     file: gix::index::File,
     stamp: Option<Stamp>,
+    /// Whether a sparse checkout left files out, as it was when the index was read.
+    is_skipping: bool,
 }
 
 impl GitIndex {
@@ -60,7 +62,7 @@ impl GitIndex {
             if stamp == stamp_of(&path)? {
                 let file = git(READ_INDEX, file)?;
                 let file = if file.is_sparse() { expanded(repo, &file)? } else { file };
-                return Ok(Self { file, stamp });
+                return Ok(Self::new(file, stamp));
             }
         }
     }
@@ -82,14 +84,24 @@ impl GitIndex {
         } else {
             file.remove_entries(|_, path, _| !is_there(path));
         }
-        Ok(Self { file, stamp: None })
+        Ok(Self::new(file, None))
+    }
+
+    fn new(file: gix::index::File, stamp: Option<Stamp>) -> Self {
+        let is_skipping = file.entries().iter().any(|it| it.flags.contains(Flags::SKIP_WORKTREE));
+        Self { file, stamp, is_skipping }
+    }
+
+    /// Whether a sparse checkout left files out.
+    pub fn is_skipping(&self) -> bool {
+        self.is_skipping
     }
 
     /// Reads the index at any place.
     pub fn load_at(repo: &gix::Repository, path: &Path) -> Result<Self, SnapshotError> {
         let options = gix::index::decode::Options::default();
         let file = gix::index::File::at_or_default(path, repo.object_hash(), true, options);
-        Ok(Self { file: git(READ_INDEX, file)?, stamp: None })
+        Ok(Self::new(git(READ_INDEX, file)?, None))
     }
 
     /// Takes over what `other` knows of the files that it has in the same version; `newer` knows
@@ -108,10 +120,7 @@ impl GitIndex {
 
     /// Writes it at any place, where nobody else is: no lock.
     pub fn write_at(&self, repo: &gix::Repository, path: &Path) -> Result<(), SnapshotError> {
-        let options = write_options(repo);
-        let mut bytes = Vec::new();
-        git("write the index", self.file.write_to(&mut bytes, options))?;
-        Ok(fs::write_atomic(path, &bytes)?)
+        Ok(fs::write_atomic(path, &self.encoded(write_options(repo))?)?)
     }
 
     /// Whether the file on disk is still the one that was read.
@@ -242,12 +251,10 @@ impl GitIndex {
         mut lock: OwnLock,
     ) -> Result<(), SnapshotError> {
         let path = place.index();
-        let options = write_options(repo);
-        let mut out = BufWriter::with_capacity(1 << 16, lock.file());
-        git("write the index", self.file.write_to(&mut out, options))?;
-        fs::at("write", &path, out.flush())?;
-        drop(out);
+        let bytes = self.encoded(write_options(repo))?;
         let file = lock.file();
+        fs::at("write", &path, file.write_all(&bytes))?;
+        drop(bytes);
         fs::at("sync", &path, file.sync_data())?;
         if let Ok(Some(old)) = fs::lstat_if_there(&path) {
             use std::os::unix::fs::PermissionsExt as _;
@@ -288,6 +295,29 @@ fn expanded(
 fn write_options(repo: &gix::Repository) -> gix::index::write::Options {
     let skip_hash = repo.config_snapshot().boolean("index.skipHash").unwrap_or(false);
     gix::index::write::Options { skip_hash, ..gix::index::write::Options::default() }
+}
+
+impl GitIndex {
+    /// The file as git reads it.
+    ///
+    /// Encoded as a whole and hashed at once: field by field through a hasher it takes several
+    /// times as long, with each commit, the more notes there are.
+    fn encoded(&self, options: gix::index::write::Options) -> Result<Vec<u8>, SnapshotError> {
+        let state: &gix::index::State = &self.file;
+        // An entry takes 62 bytes, its path and some padding.
+        let mut bytes = Vec::with_capacity(state.entries().len() * 128 + 4096);
+        git("write the index", state.write_to(&mut bytes, options))?;
+        let hash = state.object_hash();
+        if options.skip_hash {
+            bytes.extend_from_slice(hash.null().as_slice());
+        } else {
+            let mut hasher = gix::hash::hasher(hash);
+            hasher.update(&bytes);
+            let trailer = git("write the index", hasher.try_finalize())?;
+            bytes.extend_from_slice(trailer.as_slice());
+        }
+        Ok(bytes)
+    }
 }
 
 /// How long git's own commands make us wait for `index.lock`.

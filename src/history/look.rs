@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use gix::index::entry::{Flags, Mode, Stat, stat};
 use gix::objs::tree::EntryKind;
 
 use crate::base::fs::{self, PathError};
+use crate::history::bulk::Bulk;
 use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
 use crate::history::filters::{Cleaning, Filtered, Filters};
@@ -106,7 +107,7 @@ enum Content {
 
 /// Everything a look needs, for one snapshot.
 pub(super) struct Looker<'a> {
-    pub repo: &'a gix::Repository,
+    repo: &'a gix::Repository,
     pub place: &'a Place,
     pub index: &'a GitIndex,
     pub head: TreeView<'a>,
@@ -116,7 +117,8 @@ pub(super) struct Looker<'a> {
     drivers: &'a mut Drivers,
     ignores: gix::AttributeStack<'a>,
     ways: HashMap<PathBuf, Way>,
-    pub findings: Findings,
+    bulk: Bulk<'a>,
+    findings: Findings,
 }
 
 /// Git's settings that a look follows.
@@ -141,9 +143,7 @@ impl<'a> Looker<'a> {
         let stat = git("read Git's settings", repo.stat_options())?;
         // Attribute files that a sparse checkout left out are read from the index.
         let empty = gix::index::State::new(repo.object_hash());
-        let is_skipping =
-            index.state().entries().iter().any(|it| it.flags.contains(Flags::SKIP_WORKTREE));
-        let source = if is_skipping { index.state() } else { &empty };
+        let source = if index.is_skipping() { index.state() } else { &empty };
         let filters = Filters::new(repo, source)?;
         let ignores =
             repo.excludes(source, None, ignore::Source::WorktreeThenIdMappingIfNotSkipped);
@@ -163,8 +163,15 @@ impl<'a> Looker<'a> {
             drivers,
             ignores: git("read the ignore rules", ignores)?,
             ways: HashMap::new(),
+            bulk: Bulk::new(repo),
             findings: Findings::default(),
         })
+    }
+
+    /// What the looks found, with every content written.
+    pub fn finish(mut self) -> Result<Findings, GitError> {
+        self.bulk.finish()?;
+        Ok(self.findings)
     }
 
     /// Looks at one path and notes what is found.
@@ -325,7 +332,7 @@ impl<'a> Looker<'a> {
         if !after.is_ok_and(|it| it.is_same(&seen)) {
             return Ok(Content::Again);
         }
-        self.write_blob(target.as_os_str().as_bytes()).map(|id| Content::Blob(id, seen))
+        self.write_blob(target.into_os_string().into_vec()).map(|id| Content::Blob(id, seen))
     }
 
     fn read_file(
@@ -383,7 +390,7 @@ impl<'a> Looker<'a> {
             let after = file.metadata().map(|it| Seen::new(&it));
             match self.see_again(path) {
                 Some(now) if now.is_same(&seen) && after.is_ok_and(|it| it.is_same(&seen)) => {
-                    return self.write_blob(&bytes).map(|id| Content::Blob(id, seen));
+                    return self.write_blob(bytes).map(|id| Content::Blob(id, seen));
                 }
                 Some(now) => seen = now,
                 None => return Ok(Content::Again),
@@ -396,8 +403,8 @@ impl<'a> Looker<'a> {
         fs::lstat(path).ok().filter(Metadata::is_file).map(|it| Seen::new(&it))
     }
 
-    fn write_blob(&mut self, bytes: &[u8]) -> Result<ObjectId, GitError> {
-        let id = git("write a blob", self.repo.write_blob(bytes))?.detach();
+    fn write_blob(&mut self, bytes: Vec<u8>) -> Result<ObjectId, GitError> {
+        let id = self.bulk.write(bytes)?;
         self.findings.written.push(id);
         Ok(id)
     }

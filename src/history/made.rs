@@ -213,7 +213,7 @@ impl History {
                 Looker::new(&self.repo, &self.place, &index, tree, max_file, &mut self.drivers);
             let findings = looker.and_then(|mut looker| {
                 staged.keys().try_for_each(|path| looker.look(path))?;
-                Ok(looker.findings)
+                looker.finish()
             });
             self.index = Some(index);
             let findings = findings?;

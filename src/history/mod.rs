@@ -8,6 +8,7 @@
 //! **Invariant:** only what lies in the vault is committed, and never what a person has staged.
 //! **Not here:** when to look (`watch`), what a note means (`vault`), remotes.
 
+mod bulk;
 mod busy;
 mod dialogue;
 mod drivers;

@@ -170,7 +170,7 @@ impl History {
         for path in candidates {
             looker.look(&path)?;
         }
-        Ok(looker.findings)
+        Ok(looker.finish()?)
     }
 
     /// Every path that the look is about.

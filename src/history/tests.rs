@@ -1,5 +1,6 @@
 //! Room tests, against real git: the fixture, and what every test asks in the end.
 
+mod bulk;
 mod coexist;
 mod commits;
 mod crash;
