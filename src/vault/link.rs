@@ -16,7 +16,8 @@
 //! text, `<!-- -->`, `%% %%` and math, nor behind a backslash. `key:: …` at the start of a line and `[key:: …]`, `(key:: …)` inside
 //! one give the links after the colons their relation.
 //!
-//! **Invariant:** a link's span is the link, no more and no less; time grows with the text's
+//! **Invariant:** a link's span is the link, no more and no less, and two spans lie apart or one in
+//! the other; time grows with the text's
 //! length only.
 
 use std::ops::Range;
@@ -94,9 +95,26 @@ pub fn links_of(outline: &Outline<'_>, block: Option<&Block>) -> Vec<Link> {
         }
     }
     body.sort_by_key(|it| (it.span.start, it.span.end));
+    drop_crossing(&mut body);
     relation::assign(text, lines, &outline.opaque, &mut body);
     found.append(&mut body);
     found
+}
+
+/// Takes out the links that begin inside another and end outside it (`[a](b[[c)d]]`): the first is
+/// the link. An image in a link, a wikilink in its text lie inside it and stay.
+fn drop_crossing(links: &mut Vec<Link>) {
+    let mut ends: Vec<usize> = Vec::new();
+    links.retain(|link| {
+        while ends.last().is_some_and(|end| *end <= link.span.start) {
+            ends.pop();
+        }
+        let stays = ends.last().is_none_or(|end| link.span.end <= *end);
+        if stays {
+            ends.push(link.span.end);
+        }
+        stays
+    });
 }
 
 /// A wikilink's parts, as they stand in the source.

@@ -150,6 +150,13 @@ fn typed_links_carry_their_key() {
     check(&format!("{}:: [[a]]", "k".repeat(100)), &[("a", None)]);
 }
 
+/// Found by fuzzing: to rewrite one of two that cross would have changed the other.
+#[test]
+fn of_two_links_that_cross_the_first_is_one() {
+    check("[a](b[[c)d]] [[e]]", &["md b[[c|a", "e"]);
+    check("[x [[in]] y](b.md)", &["md b.md|x [[in]] y", "in"]);
+}
+
 #[test]
 fn a_link_knows_its_line() {
     let lines: Vec<u32> = all("\u{feff}---\r\nup: '[[a]]'\r\n---\r\n\r\n[[b]]\r\n[c](c.md)")

@@ -56,10 +56,14 @@ fn links(text: &str) -> Vec<Link> {
 
 fn spans_are_the_links(text: &str, links: &[Link]) {
     let mut before = 0;
+    let mut ends: Vec<usize> = Vec::new();
     for link in links {
         let source = text.get(link.span.clone()).expect("a span is text");
         assert!(link.span.start >= before, "by position");
         before = link.span.start;
+        ends.retain(|it| *it > link.span.start);
+        assert!(ends.iter().all(|it| link.span.end <= *it), "apart or one in the other: {source}");
+        ends.push(link.span.end);
         let end = if text.contains('\n') { '\n' } else { '\r' };
         let line = 1 + text[..link.span.start].matches(end).count() as u32;
         assert_eq!(link.line, line, "{source}");
