@@ -247,6 +247,13 @@ impl Committer {
     /// What the hints point at, listed from the disk.
     fn look(&mut self, hints: &Hints) -> Result<Look, SnapshotError> {
         let mut look = Look { paths: hints.paths.clone(), ..Look::default() };
+        let is_rule = |path: &VaultPath| path.file_name() == b".gitattributes";
+        if hints.git || hints.paths.iter().any(is_rule) {
+            // Other rules or settings may let in what they keep out.
+            let filtered = |it: &Kept| matches!(it, Kept::Filter { .. } | Kept::Filtering { .. });
+            let paths = self.kept_out.iter().filter(|it| filtered(it.1));
+            look.paths.extend(paths.map(|it| it.0.clone()));
+        }
         let mut ignores = self.history.ignores()?;
         let folders: Vec<Option<&VaultPath>> =
             if hints.rescan { vec![None] } else { hints.folders.iter().map(Some).collect() };

@@ -111,6 +111,11 @@ impl GitIndex {
             self.file.entries().iter().map(|it| it.path(&self.file).to_owned()).collect();
         for (entry, path) in self.file.entries_mut().iter_mut().zip(paths) {
             let known = other.and_then(|it| it.entry(path.as_bstr()));
+            // Absent on purpose: nobody is to bring it back.
+            let absent = Flags::SKIP_WORKTREE;
+            if known.is_some_and(|it| it.flags.contains(absent)) {
+                entry.flags |= absent | Flags::EXTENDED;
+            }
             let known = known.filter(|it| it.id == entry.id && it.mode == entry.mode);
             if let Some(stat) = newer(path.as_bstr()).or_else(|| known.map(|it| it.stat)) {
                 entry.stat = stat;

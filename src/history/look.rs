@@ -40,6 +40,9 @@ const AT_WORK: Duration = Duration::from_millis(500);
 /// What lets a file in that git would refuse as well.
 const REFUSED: &str = "Mend the file, or its line in `.gitattributes`; `git add` refuses it too.";
 
+/// When such a file is looked at again, if nothing hints at it before.
+const REFUSED_AGAIN: Duration = Duration::from_secs(60);
+
 /// A version of a file: content and kind.
 pub(super) type Version = (ObjectId, EntryKind);
 
@@ -380,7 +383,8 @@ impl<'a> Looker<'a> {
                 Filtered::TooLarge(bytes) => return Ok(Content::TooLarge(bytes)),
                 Filtered::Unreadable(err) => return Ok(Content::Unreadable(err.to_string())),
                 Filtered::Refused(why) => {
-                    return Ok(Content::Filter { why, remedy: REFUSED, again: None });
+                    let again = Some(REFUSED_AGAIN);
+                    return Ok(Content::Filter { why, remedy: REFUSED, again });
                 }
                 Filtered::AtWork(name) => return Ok(Content::Filtering(name.to_string())),
                 Filtered::Wait { why, remedy, again } => {

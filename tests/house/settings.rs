@@ -213,6 +213,31 @@ fn a_filter_that_hangs_stops_nobody_and_no_stop() {
 }
 
 #[test]
+fn a_file_that_git_refuses_is_named_and_goes_when_its_rule_is_mended() {
+    let house = House::open();
+    house.write(".gitattributes", "*.txt working-tree-encoding=UTF-16\n");
+    house.write("a.txt", "plain\n");
+    house.write("b.md", "neighbour\n");
+    house.settle();
+    assert!(has_in_head(&house, "b.md") && !has_in_head(&house, "a.txt"));
+    let named = problem(&house, "kept-out").unwrap().to_string();
+    assert!(named.contains("a.txt") && named.contains("byte order mark"), "{named}");
+    house.write(".gitattributes", "");
+    wait_for("the file", || has_in_head(&house, "a.txt"));
+    // A filter that is not set up, and then is: no restart, no touch.
+    house.write(".gitattributes", "*.txt filter=git-crypt\n");
+    house.write("c.txt", "guarded\n");
+    house.settle();
+    let named = problem(&house, "kept-out").unwrap().to_string();
+    assert!(named.contains("c.txt") && named.contains("git-crypt unlock"), "{named}");
+    house.git(["config", "filter.git-crypt.clean", "tr a-z A-Z"]);
+    wait_for("the filtered file", || has_in_head(&house, "c.txt"));
+    assert_eq!(house.in_head("c.txt"), b"GUARDED\n");
+    house.settle();
+    assert_eq!(problem(&house, "kept-out"), None);
+}
+
+#[test]
 fn commits_are_signed_or_wait_and_say_so() {
     let mut house = with_settings(&[["commit.gpgSign", "true"], ["gpg.format", "ssh"]]);
     let key = house.temp.path().join("key");

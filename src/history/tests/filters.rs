@@ -404,6 +404,38 @@ fn what_git_crypt_guards_is_never_stored_plain() {
 }
 
 #[test]
+fn a_stored_form_is_read_as_its_note_or_named() {
+    let mut vault = Vault::new();
+    let id = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393";
+    let pointer = format!("version https://git-lfs.github.com/spec/v1\noid sha256:{id}\nsize 6\n");
+    vault.write(".gitattributes", "big/** filter=lfs\nsecret/** filter=git-crypt\n");
+    vault.write("big/a.md", &pointer);
+    vault.write("plain.md", &pointer);
+    vault.write("secret/b.md", b"\0GITCRYPT\0 as a locked checkout has it");
+    let head = vault.snapshot_all().head.unwrap().commit;
+    let read = |vault: &Vault, path: &str| {
+        let entry = vault.reader().entry(head, &vault_path(path)).unwrap().unwrap();
+        vault.reader().read_note(&vault_path(path), entry.blob).unwrap()
+    };
+    assert!(read(&vault, "big/a.md").unwrap_err().contains("git lfs pull"));
+    assert_eq!(read(&vault, "plain.md"), Ok(pointer.into_bytes()), "no filter: a note's own text");
+    assert!(read(&vault, "secret/b.md").unwrap_err().contains("git-crypt unlock"));
+    let object = format!(".git/lfs/objects/4d/7a/{id}");
+    vault.write(&object, "short");
+    assert!(read(&vault, "big/a.md").is_err());
+    vault.write(&object, "essay\n");
+    assert_eq!(read(&vault, "big/a.md"), Ok(b"essay\n".to_vec()));
+    // It decrypts to something, by the user's own settings; and by ones that fail.
+    vault.git(&["config", "filter.git-crypt.clean", "cat"]);
+    vault.git(&["config", "filter.git-crypt.smudge", "echo heron"]);
+    vault.reopen();
+    assert_eq!(read(&vault, "secret/b.md"), Ok(b"heron\n".to_vec()));
+    vault.git(&["config", "filter.git-crypt.smudge", "echo no key >&2; exit 1"]);
+    vault.reopen();
+    assert!(read(&vault, "secret/b.md").unwrap_err().contains("no key"));
+}
+
+#[test]
 fn modes_and_links_are_as_the_settings_say() {
     let mut vault = Vault::new();
     vault.write("run.sh", "#!/bin/sh\n");

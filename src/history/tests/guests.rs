@@ -392,6 +392,24 @@ fn what_a_hook_changes_is_committed_and_never_in_a_loop() {
 }
 
 #[test]
+fn a_hook_in_a_sparse_checkout_sees_nothing_missing() {
+    let mut vault = impatient();
+    vault.write("here/a.md", "one\n");
+    vault.write("there/b.md", "one\n");
+    vault.snapshot_all();
+    vault.git(&["sparse-checkout", "set", "here"]);
+    assert!(!vault.path("there/b.md").exists());
+    // As some hooks do: what is not staged is put away first.
+    hook(&vault, "pre-commit", "git diff --name-only >../seen; git checkout -q -- .");
+    vault.write("here/a.md", "two\n");
+    vault.snapshot_all();
+    assert_eq!(vault.committed("here/a.md").as_deref(), Some("two\n"));
+    assert_eq!(std::fs::read_to_string(vault.dir.path().join("seen")).unwrap(), "");
+    assert!(!vault.path("there/b.md").exists());
+    vault.assert_clean();
+}
+
+#[test]
 fn a_post_commit_hook_that_fails_is_only_noted() {
     let mut vault = impatient();
     for (body, part) in [("echo oops >&2; exit 3", "oops"), ("sleep 600", "did not end within 2 s")]
