@@ -1,24 +1,20 @@
 //! Finds notes by their words.
 //!
 //! Takes an [`Ask`] and a filter, gives candidates: notes with the score of the whole note and of
-//! their best passage. Two passes over the postings (notes, chunks), each pruned by the score of
-//! its worst candidate so far; then each candidate gets the score that it lacks. The filter and
-//! the liveness of notes are asked inside the passes, so that a filter never empties a full
-//! result. Any thread.
+//! their best passage. One pass over the postings of all words adds both up, note by note. The
+//! filter and the liveness of notes are asked inside the pass, of notes that could still be among
+//! the best, so that a filter never empties a full result. Any thread.
 //!
-//! **Invariant:** a candidate's score is `note + passage`, whichever pass found it.
+//! **Invariant:** the candidates are the best by `note + passage`, none is missed.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tantivy::query::{
-    BooleanWeight, EnableScoring, Explanation, Occur, PhraseQuery, Query, Scorer, SumCombiner,
-    TermQuery, Weight,
-};
+use tantivy::query::{Bm25Weight, PhraseQuery, Query, TermQuery};
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, SegmentReader, Term};
+use tantivy::{DocId, Term};
 
 use crate::base::clock;
 use crate::index::ask::{Ask, Phrase, Word};
@@ -27,6 +23,7 @@ use crate::index::living::{Living, Shared};
 use crate::index::schema::{DocKind, Fields};
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
+use crate::index::sums::{self, Clause, Form, Sums, score_of};
 
 /// How much each part of a note counts. Flat around these values on every set of
 /// `benches/quality.rs`; half and half is the mean of two views of one text.
@@ -105,11 +102,6 @@ impl<'a> Ground<'a> {
 
 /// The rarest words of a query that are searched.
 const MOST_TERMS: usize = 96;
-/// A pass keeps at least this many, so that a note strong in one pass only is not missed.
-const LEAST_POOL: usize = 48;
-/// Callbacks between two looks at the clock.
-const CLOCK_STEP: u32 = 128;
-
 /// The notes that answer best, at most `pool`.
 pub(super) fn find(
     ground: &Ground,
@@ -119,16 +111,13 @@ pub(super) fn find(
     deadline: Instant,
 ) -> tantivy::Result<Found> {
     let mut found = Found { dropped: ask.dropped, ..Found::default() };
-    let plan = Plan::new(ground, ask, &mut found)?;
-    let mut search = Search { ground, keep, deadline, cut: false, candidates: HashMap::new() };
-    let width = pool.max(LEAST_POOL);
-    search.pass(&plan.note, DocKind::Note, width)?;
-    search.pass(&plan.chunk, DocKind::Chunk, width)?;
-    search.named(&ask.key, pool)?;
-    search.complete(&plan)?;
+    let plan = plan(ground, ask, &mut found)?;
+    let mut search =
+        Search { ground, keep, deadline, cut: false, most: pool, best: BinaryHeap::new() };
+    let mut named = search.named(&ask.key)?;
+    search.pass(&plan, &mut named)?;
     found.cut = search.cut;
-    let mut candidates: Vec<Candidate> =
-        search.candidates.into_values().map(|it| it.candidate).collect();
+    let mut candidates = search.candidates(&named);
     candidates.retain(|it| it.named || it.score() > 0.0);
     candidates.sort_by(|a, b| {
         b.named
@@ -147,19 +136,14 @@ pub(super) fn shares(
     ask: &Ask,
     candidate: &Candidate,
 ) -> tantivy::Result<Vec<Share>> {
-    let plan = Plan::new(ground, ask, &mut Found::default())?;
+    let plan = plan(ground, ask, &mut Found::default())?;
     let Block { shelf, segment, doc } = candidate.block;
     let reader = &ground.shelves[shelf].readers()[segment];
     let mut shares = Vec::new();
     let chunk = doc + 1 + DocId::try_from(candidate.chunk).unwrap_or(0);
-    for (clauses, doc) in [(&plan.note, doc), (&plan.chunk, chunk)] {
-        for clause in clauses {
-            let mut scorer = clause.weight.scorer(reader, clause.boost)?;
-            if scorer.doc() < doc {
-                scorer.seek(doc);
-            }
-            if scorer.doc() == doc {
-                let score = scorer.score();
+    for clause in &plan {
+        for doc in [doc, chunk] {
+            if let Some(score) = score_of(clause, reader, doc)? {
                 shares.push(Share { what: clause.what.clone(), score });
             }
         }
@@ -174,63 +158,31 @@ impl Candidate {
     }
 }
 
-/// One term or phrase in one field.
-struct Clause {
-    weight: Arc<dyn Weight>,
-    boost: f32,
-    what: String,
-}
-
-/// A clause inside a sum: built once, used by the pass and for single documents.
-struct Summand {
-    weight: Arc<dyn Weight>,
-    boost: f32,
-}
-
-impl Weight for Summand {
-    fn scorer(&self, reader: &SegmentReader, boost: f32) -> tantivy::Result<Box<dyn Scorer>> {
-        self.weight.scorer(reader, boost * self.boost)
-    }
-
-    fn explain(&self, reader: &SegmentReader, doc: DocId) -> tantivy::Result<Explanation> {
-        self.weight.explain(reader, doc)
-    }
-}
-
-struct Plan {
-    note: Vec<Clause>,
-    chunk: Vec<Clause>,
-}
-
-impl Plan {
-    fn new(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Self> {
-        let notes = ground.shared(DocKind::Note);
-        let chunks = ground.shared(DocKind::Chunk);
-        let mut plan = Self { note: Vec::new(), chunk: Vec::new() };
-        let (Some(note), Some(chunk)) = (notes.scoring(), chunks.scoring()) else {
-            return Ok(plan);
-        };
-        let Fields { whole, names, exact, stem, .. } = *ground.fields;
-        let weights = ground.weights;
-        for word in rarest(ground, &ask.words, found)? {
-            if let Some(text) = &word.stem {
-                plan.note.extend(term("note", whole, text, weights.whole * word.weight, note)?);
-                plan.note.extend(term("names", names, text, weights.names * word.weight, note)?);
-                plan.chunk.extend(term("passage", stem, text, weights.stem * word.weight, chunk)?);
-            }
-            if let Some(text) = &word.exact {
-                // A word without a stem is a stop word asked for by itself.
-                let is_alone = word.stem.is_none() && !word.is_contraction();
-                let weight = if is_alone { weights.stem } else { weights.exact };
-                plan.chunk.extend(term("spelling", exact, text, weight * word.weight, chunk)?);
-            }
+/// What a query adds up: clauses over notes and clauses over chunks.
+fn plan(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Vec<Clause>> {
+    let note = &ground.shared(DocKind::Note);
+    let chunk = &ground.shared(DocKind::Chunk);
+    let mut plan = Vec::new();
+    let Fields { whole, names, exact, stem, .. } = *ground.fields;
+    let weights = ground.weights;
+    for word in rarest(ground, &ask.words, found)? {
+        if let Some(text) = &word.stem {
+            plan.extend(term("note", whole, text, weights.whole * word.weight, note)?);
+            plan.extend(term("names", names, text, weights.names * word.weight, note)?);
+            plan.extend(term("passage", stem, text, weights.stem * word.weight, chunk)?);
         }
-        for Phrase { exact: words, stem } in &ask.phrases {
-            plan.chunk.extend(phrase("phrase", exact, words, weights.phrase, chunk)?);
-            plan.note.extend(phrase("phrase in names", names, stem, weights.phrase, note)?);
+        if let Some(text) = &word.exact {
+            // A word without a stem is a stop word asked for by itself.
+            let is_alone = word.stem.is_none() && !word.is_contraction();
+            let weight = if is_alone { weights.stem } else { weights.exact };
+            plan.extend(term("spelling", exact, text, weight * word.weight, chunk)?);
         }
-        Ok(plan)
     }
+    for Phrase { exact: words, stem } in &ask.phrases {
+        plan.extend(phrase("phrase", exact, words, weights.phrase, chunk)?);
+        plan.extend(phrase("phrase in names", names, stem, weights.phrase, note)?);
+    }
+    Ok(plan)
 }
 
 /// The words that say most, where there are too many.
@@ -268,10 +220,14 @@ fn term(
     field: Field,
     text: &str,
     boost: f32,
-    scoring: EnableScoring,
+    statistics: &Shared,
 ) -> tantivy::Result<Option<Clause>> {
-    let query = TermQuery::new(Term::from_field_text(field, text), IndexRecordOption::WithFreqs);
-    clause(what, text, Box::new(query), boost, scoring)
+    if boost <= 0.0 {
+        return Ok(None);
+    }
+    let term = Term::from_field_text(field, text);
+    let weight = Bm25Weight::for_terms(statistics, std::slice::from_ref(&term))?.boost_by(boost);
+    Ok(Some(Clause { what: format!("{what} `{text}`"), form: Form::Word { term, weight } }))
 }
 
 fn phrase(
@@ -279,32 +235,19 @@ fn phrase(
     field: Field,
     words: &[(usize, String)],
     boost: f32,
-    scoring: EnableScoring,
+    statistics: &Shared,
 ) -> tantivy::Result<Option<Clause>> {
-    let term = |text: &str| Term::from_field_text(field, text);
-    let query: Box<dyn Query> = match words {
+    let many = match words {
         [] => return Ok(None),
-        [(_, one)] => Box::new(TermQuery::new(term(one), IndexRecordOption::WithFreqs)),
-        many => Box::new(PhraseQuery::new_with_offset(
-            many.iter().map(|(place, text)| (*place, term(text))).collect(),
-        )),
+        [(_, one)] => return term(what, field, one, boost, statistics),
+        many => many,
     };
+    let Some(scoring) = statistics.scoring() else { return Ok(None) };
+    let terms = many.iter().map(|(place, text)| (*place, Term::from_field_text(field, text)));
+    let weight = PhraseQuery::new_with_offset(terms.collect()).weight(scoring)?;
     let shown: Vec<&str> = words.iter().map(|it| it.1.as_str()).collect();
-    clause(what, &shown.join(" "), query, boost, scoring)
-}
-
-fn clause(
-    what: &str,
-    text: &str,
-    query: Box<dyn Query>,
-    boost: f32,
-    scoring: EnableScoring,
-) -> tantivy::Result<Option<Clause>> {
-    if boost <= 0.0 {
-        return Ok(None);
-    }
-    let weight = query.weight(scoring)?.into();
-    Ok(Some(Clause { weight, boost, what: format!("{what} `{text}`") }))
+    let what = format!("{what} `{}`", shown.join(" "));
+    Ok(Some(Clause { what, form: Form::Phrase { weight, boost } }))
 }
 
 struct Search<'a> {
@@ -312,21 +255,17 @@ struct Search<'a> {
     keep: &'a dyn Fn(&Card) -> bool,
     deadline: Instant,
     cut: bool,
-    candidates: HashMap<Block, Partial>,
+    most: usize,
+    /// The best so far, at most `most`; the worst of them on top.
+    best: BinaryHeap<Scored>,
 }
 
-/// A candidate that may still lack a score.
-struct Partial {
-    candidate: Candidate,
-    has_note: bool,
-    has_passage: bool,
-}
-
-/// A scored document, ordered so that the worst is the greatest.
+/// A scored note, ordered so that the worst is the greatest.
 #[derive(PartialEq)]
 struct Scored {
     score: f32,
-    at: (usize, usize, DocId),
+    at: Block,
+    sums: Sums,
 }
 
 impl Eq for Scored {}
@@ -344,189 +283,94 @@ impl Ord for Scored {
 }
 
 impl Search<'_> {
-    /// The best documents of one kind, by the sum of the clauses.
-    fn pass(&mut self, clauses: &[Clause], kind: DocKind, width: usize) -> tantivy::Result<()> {
-        if clauses.is_empty() {
-            return Ok(());
-        }
-        let summands = clauses.iter().map(|it| {
-            let summand = Summand { weight: Arc::clone(&it.weight), boost: it.boost };
-            (Occur::Should, Box::new(summand) as Box<dyn Weight>)
-        });
-        let weight = BooleanWeight::with_minimum_number_should_match(
-            summands.collect(),
-            1,
-            true,
-            Box::new(SumCombiner::default),
-        );
-        let mut heap: BinaryHeap<Scored> = BinaryHeap::with_capacity(width + 1);
-        for (shelf_at, shelf) in self.ground.shelves.iter().enumerate() {
+    /// Adds everything up; of the `named` notes the sums are kept, whatever they are.
+    fn pass(&mut self, plan: &[Clause], named: &mut BTreeMap<Block, Sums>) -> tantivy::Result<()> {
+        let (ground, deadline) = (self.ground, self.deadline);
+        for (shelf_at, shelf) in ground.shelves.iter().enumerate() {
             for (segment, reader) in shelf.readers().iter().enumerate() {
-                if self.is_late() {
+                if clock::now() >= deadline {
+                    self.cut = true;
                     break;
                 }
-                let (mut steps, mut late) = (0, false);
-                let threshold = |heap: &BinaryHeap<Scored>| match heap.peek() {
-                    Some(worst) if heap.len() == width => worst.score,
-                    _ => 0.0,
+                let mut late = false;
+                let each = |sums: Sums| {
+                    let at = Block { shelf: shelf_at, segment, doc: sums.doc };
+                    if let Some(named) = named.get_mut(&at) {
+                        *named = sums;
+                    }
+                    self.offer(shelf, at, sums);
                 };
-                weight.for_each_pruning(threshold(&heap), reader, &mut |doc, score| {
-                    steps += 1;
-                    if late || (steps % CLOCK_STEP == 0 && clock::now() >= self.deadline) {
-                        late = true;
-                        // Nothing scores more than this: the pass ends by itself.
-                        return f32::INFINITY;
-                    }
-                    if !reader.is_deleted(doc) && self.takes(shelf, segment, doc) {
-                        heap.push(Scored { score, at: (shelf_at, segment, doc) });
-                        if heap.len() > width {
-                            heap.pop();
-                        }
-                    }
-                    threshold(&heap)
+                sums::blocks(plan, reader, shelf.note_docs(segment), each, || {
+                    late = clock::now() >= deadline;
+                    !late
                 })?;
                 self.cut |= late;
             }
         }
-        for Scored { score, at: (shelf, segment, doc) } in heap.into_vec() {
-            self.note_down(shelf, segment, doc, Some(score), kind);
-        }
         Ok(())
     }
 
+    /// Takes a note if it is among the best.
+    fn offer(&mut self, shelf: &Shelf, at: Block, sums: Sums) {
+        let score = sums.note + sums.passage;
+        let is_full = self.best.len() >= self.most;
+        if is_full && self.best.peek().is_none_or(|worst| score <= worst.score) {
+            return;
+        }
+        if shelf.readers()[at.segment].is_deleted(at.doc) || !self.takes(shelf, at.segment, at.doc)
+        {
+            return;
+        }
+        self.best.push(Scored { score, at, sums });
+        if self.best.len() > self.most {
+            self.best.pop();
+        }
+    }
+
     /// The notes that bear the query as a name.
-    fn named(&mut self, key: &str, most: usize) -> tantivy::Result<()> {
+    fn named(&mut self, key: &str) -> tantivy::Result<BTreeMap<Block, Sums>> {
+        let mut named = BTreeMap::new();
         let shared = self.ground.shared(DocKind::Note);
-        let (Some(scoring), false) = (shared.scoring(), key.is_empty()) else { return Ok(()) };
+        let (Some(scoring), false) = (shared.scoring(), key.is_empty()) else { return Ok(named) };
         let term = Term::from_field_text(self.ground.fields.keys, key);
         let weight = TermQuery::new(term, IndexRecordOption::Basic).weight(scoring)?;
-        let mut named = Vec::new();
         for (shelf_at, shelf) in self.ground.shelves.iter().enumerate() {
             for (segment, reader) in shelf.readers().iter().enumerate() {
                 weight.for_each(reader, &mut |doc, _| {
-                    if named.len() < most
+                    if named.len() < self.most
                         && !reader.is_deleted(doc)
                         && self.takes(shelf, segment, doc)
                     {
-                        named.push((shelf_at, segment, doc));
+                        let at = Block { shelf: shelf_at, segment, doc };
+                        named.insert(at, Sums { doc, note: 0.0, chunk: 0, passage: 0.0 });
                     }
                 })?;
             }
         }
-        for (shelf, segment, doc) in named {
-            let block = Block { shelf, segment, doc };
-            self.note_down(shelf, segment, doc, None, DocKind::Note);
-            if let Some(partial) = self.candidates.get_mut(&block) {
-                partial.candidate.named = true;
-            }
-        }
-        Ok(())
+        Ok(named)
     }
 
     fn takes(&self, shelf: &Shelf, segment: usize, doc: DocId) -> bool {
         self.ground.state.card_of(shelf.note_of(segment, doc)).is_some_and(|card| (self.keep)(card))
     }
 
-    fn note_down(
-        &mut self,
-        shelf: usize,
-        segment: usize,
-        doc: DocId,
-        score: Option<f32>,
-        kind: DocKind,
-    ) {
-        let on = &self.ground.shelves[shelf];
-        let Some(card) = self.ground.state.card_of(on.note_of(segment, doc)).cloned() else {
-            return;
+    /// What was found, in no order.
+    fn candidates(self, named: &BTreeMap<Block, Sums>) -> Vec<Candidate> {
+        let mut all: BTreeMap<Block, Sums> =
+            self.best.into_iter().map(|it| (it.at, it.sums)).collect();
+        all.extend(named.iter().map(|(at, sums)| (*at, *sums)));
+        let candidate = |(block, sums): (Block, Sums)| {
+            let shelf = &self.ground.shelves[block.shelf];
+            let card = self.ground.state.card_of(shelf.note_of(block.segment, block.doc))?;
+            Some(Candidate {
+                card: Arc::clone(card),
+                chunk: sums.chunk as usize,
+                note: sums.note,
+                passage: sums.passage,
+                named: named.contains_key(&block),
+                block,
+            })
         };
-        let place = on.place_of(segment, doc);
-        let block = Block { shelf, segment, doc: doc.saturating_sub(place) };
-        let partial = self.candidates.entry(block).or_insert_with(|| Partial {
-            candidate: Candidate { card, chunk: 0, note: 0.0, passage: 0.0, named: false, block },
-            has_note: false,
-            has_passage: false,
-        });
-        let Some(score) = score else { return };
-        match kind {
-            DocKind::Note => {
-                partial.candidate.note = score;
-                partial.has_note = true;
-            }
-            DocKind::Chunk => {
-                partial.has_passage = true;
-                partial.candidate.offer(place, score);
-            }
-        }
-    }
-
-    /// Gives each candidate the score that its pass did not.
-    fn complete(&mut self, plan: &Plan) -> tantivy::Result<()> {
-        let mut by_segment: HashMap<(usize, usize), (Vec<DocId>, Vec<DocId>)> = HashMap::new();
-        for (block, partial) in &self.candidates {
-            let (notes, chunks) = by_segment.entry((block.shelf, block.segment)).or_default();
-            if !partial.has_note {
-                notes.push(block.doc);
-            }
-            if !partial.has_passage {
-                let count = DocId::try_from(partial.candidate.card.chunks.len()).unwrap_or(0);
-                chunks.extend(block.doc + 1..=block.doc + count);
-            }
-        }
-        for ((shelf, segment), (notes, chunks)) in by_segment {
-            for (clauses, docs, kind) in
-                [(&plan.note, notes, DocKind::Note), (&plan.chunk, chunks, DocKind::Chunk)]
-            {
-                for (doc, score) in self.scores(shelf, segment, clauses, docs)? {
-                    self.note_down(shelf, segment, doc, Some(score), kind);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The sums of the clauses for single documents.
-    fn scores(
-        &mut self,
-        shelf: usize,
-        segment: usize,
-        clauses: &[Clause],
-        mut docs: Vec<DocId>,
-    ) -> tantivy::Result<Vec<(DocId, f32)>> {
-        docs.sort_unstable();
-        docs.dedup();
-        let mut sums = vec![0.0_f32; docs.len()];
-        let reader = &self.ground.shelves[shelf].readers()[segment];
-        for clause in clauses {
-            if docs.is_empty() || self.is_late() {
-                break;
-            }
-            let mut scorer = clause.weight.scorer(reader, clause.boost)?;
-            for (doc, sum) in docs.iter().zip(&mut sums) {
-                if scorer.doc() < *doc {
-                    scorer.seek(*doc);
-                }
-                if scorer.doc() == *doc {
-                    *sum += scorer.score();
-                }
-            }
-        }
-        Ok(docs.into_iter().zip(sums).filter(|it| it.1 > 0.0).collect())
-    }
-
-    fn is_late(&mut self) -> bool {
-        self.cut |= clock::now() >= self.deadline;
-        self.cut
-    }
-}
-
-impl Candidate {
-    /// Takes the chunk at `place` as the best one if it scores more; ties go to the first.
-    fn offer(&mut self, place: u32, score: f32) {
-        let chunk = place.saturating_sub(1) as usize;
-        let is_better = score > self.passage || (score == self.passage && chunk < self.chunk);
-        if is_better {
-            self.passage = score;
-            self.chunk = chunk;
-        }
+        all.into_iter().filter_map(candidate).collect()
     }
 }

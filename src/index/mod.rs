@@ -22,6 +22,7 @@ mod schema;
 mod shelf;
 mod state;
 mod stores;
+mod sums;
 mod tally;
 mod view;
 mod words;

@@ -19,7 +19,7 @@ use tantivy::{
 
 use crate::index::analyze::tokenizers;
 use crate::index::schema::{Fields, NOTE, PLACE};
-use crate::index::tally::{Sums, Tally};
+use crate::index::tally::{NoteDocs, Sums, Tally};
 
 /// A searchable set of documents.
 pub(super) struct Shelf {
@@ -120,6 +120,11 @@ impl Shelf {
     /// The document's place in its block: 0 the note, then its chunks.
     pub(super) fn place_of(&self, segment: usize, doc: DocId) -> u32 {
         place_of(&*self.segments[segment].place, doc)
+    }
+
+    /// Which documents of a segment are notes.
+    pub(super) fn note_docs(&self, segment: usize) -> &NoteDocs {
+        self.segments[segment].tally.notes()
     }
 
     pub(super) fn tally(&self, segment: usize) -> &Tally {

@@ -31,6 +31,7 @@ pub(super) struct Tally {
     id: SegmentId,
     /// What tantivy has deleted, in order.
     deleted: Vec<DocId>,
+    notes: Arc<NoteDocs>,
     /// Over all documents, whatever was deleted since.
     all: Sums,
     /// Over those that are left.
@@ -70,9 +71,12 @@ impl Tally {
             docs.for_each(|doc| sums.add(place(doc), norms.lengths(doc)));
             sums
         };
-        let all = match before {
-            Some(before) => before.all,
-            None => sum(&mut (0..reader.max_doc())),
+        let (all, notes) = match before {
+            Some(before) => (before.all, Arc::clone(&before.notes)),
+            None => {
+                let notes = NoteDocs::of(reader.max_doc(), &place);
+                (sum(&mut (0..reader.max_doc())), Arc::new(notes))
+            }
         };
         let deleted: Vec<DocId> = match gone {
             0 => Vec::new(),
@@ -80,7 +84,12 @@ impl Tally {
         };
         let left = all.without(sum(&mut deleted.iter().copied()));
         let (id, with_term) = (reader.segment_id(), Mutex::default());
-        Ok(Arc::new(Self { id, deleted, all, left, with_term }))
+        Ok(Arc::new(Self { id, deleted, notes, all, left, with_term }))
+    }
+
+    /// Which documents are notes.
+    pub(super) fn notes(&self) -> &NoteDocs {
+        &self.notes
     }
 
     pub(super) fn left(&self) -> Sums {
@@ -225,6 +234,49 @@ impl Sums {
     }
 }
 
+/// Which documents of a segment are notes: each is followed by its chunks.
+pub(super) struct NoteDocs {
+    /// A bit for each document.
+    bits: Vec<u64>,
+    count: DocId,
+}
+
+impl NoteDocs {
+    fn of(count: DocId, place: impl Fn(DocId) -> u32) -> Self {
+        let mut bits = vec![0; count.div_ceil(64) as usize];
+        for doc in (0..count).filter(|it| place(*it) == 0) {
+            bits[(doc / 64) as usize] |= 1 << (doc % 64);
+        }
+        Self { bits, count }
+    }
+
+    /// The note that a document belongs to.
+    pub(super) fn note_of(&self, doc: DocId) -> DocId {
+        let mut at = doc / 64;
+        let mut word = self.bits[at as usize] & (u64::MAX >> (63 - doc % 64));
+        while word == 0 && at > 0 {
+            at -= 1;
+            word = self.bits[at as usize];
+        }
+        at * 64 + (63 - word.leading_zeros().min(63))
+    }
+
+    /// Where the next note after `note` begins, or the end.
+    pub(super) fn end_of(&self, note: DocId) -> DocId {
+        let mut at = note / 64;
+        // Shifted twice: by 64 at once is not allowed.
+        let mut word = self.bits[at as usize] & (u64::MAX << (note % 64) << 1);
+        while word == 0 {
+            at += 1;
+            match self.bits.get(at as usize) {
+                Some(next) => word = *next,
+                None => return self.count,
+            }
+        }
+        at * 64 + word.trailing_zeros()
+    }
+}
+
 /// The lengths of a segment's documents.
 struct Norms([FieldNormReader; SCORED]);
 
@@ -274,4 +326,31 @@ fn having(
         doc = postings.advance();
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_document_belongs_to_the_note_before_it(
+            chunks in prop::collection::vec(0..200_u32, 1..20),
+        ) {
+            let places: Vec<u32> = chunks.iter().flat_map(|it| 0..=*it).collect();
+            let count = DocId::try_from(places.len()).unwrap();
+            let notes = NoteDocs::of(count, |doc| places[doc as usize]);
+            let mut start = 0;
+            for chunk in chunks {
+                let end = start + chunk + 1;
+                for doc in start..end {
+                    prop_assert_eq!(notes.note_of(doc), start);
+                }
+                prop_assert_eq!(notes.end_of(start), end);
+                start = end;
+            }
+        }
+    }
 }
