@@ -49,8 +49,10 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
     let request = Request::Search { query: query.clone(), form };
     let answer = match client::ask(&dirs.socket(vault)?, request, LIMIT) {
         Err(AskError::NobodyThere) => {
-            let bar = Bar::new("indexing");
-            let answer = offline::search(vault, dirs, &query, form, &|done, all| bar.at(done, all));
+            let bar = Bar::new();
+            let answer = offline::search(vault, dirs, &query, form, &|done, all| {
+                bar.at("indexing", done, all)
+            });
             drop(bar);
             answer
         }

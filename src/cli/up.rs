@@ -3,11 +3,13 @@
 //! Takes parsed arguments, makes or adopts the vault, runs the agent in the foreground. The main
 //! thread.
 
+use std::cell::Cell;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::base::{fs, process};
+use crate::base::{clock, fs, process};
 use crate::cli::args::{Init, Up};
 use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
@@ -16,6 +18,7 @@ use crate::daemon;
 use crate::daemon::boot::{self, BootError, MountWish, Plan};
 use crate::daemon::create::{self, Made};
 use crate::daemon::house::{House, MountState};
+use crate::render::status::grouped;
 
 /// `remd up [DIR]`.
 pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
@@ -63,13 +66,19 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
         adopting: made != Made::Already,
     };
     let agent = boot::boot(plan).map_err(|err| boot_error(&err))?;
-    let bar = Bar::new("indexing");
+    let bar = (!quiet).then(Bar::new);
     let talk = move |house: &House| {
         if !quiet {
             welcome(&house.vault, &house.mount.get(), made).iter().for_each(|it| report::talk(it));
         }
     };
-    agent.run_to_end(talk, move |done, all| bar.at(done, all)).map_err(|err| boot_error(&err))?;
+    agent
+        .run_to_end(talk, move |what, done, all| {
+            if let Some(bar) = &bar {
+                bar.at(what, done, all);
+            }
+        })
+        .map_err(|err| boot_error(&err))?;
     Ok(Exit::Done)
 }
 
@@ -95,7 +104,9 @@ pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliE
     }
     let made = create::create(&vault, &daemon::options(&loaded.settings))
         .map_err(|err| with_hint(&err, err.hint()))?;
-    let commit = boot::commit_once(&vault, dirs, &loaded.settings, made != Made::Already)
+    let bar = Bar::new();
+    let tell = move |done, all| bar.at("adopting", done, all);
+    let commit = boot::commit_once(&vault, dirs, &loaded.settings, made != Made::Already, tell)
         .map_err(|err| boot_error(&err))?;
     let how = match made {
         Made::FromTemplate => "made from the template",
@@ -157,27 +168,48 @@ fn welcome(vault: &Path, mount: &MountState, made: Made) -> Vec<String> {
     ]
 }
 
-/// A progress bar on a terminal; nothing anywhere else.
-pub struct Bar(ProgressBar);
+/// A progress bar on a terminal, a line now and then anywhere else.
+pub struct Bar {
+    bar: ProgressBar,
+    next_line: Cell<Instant>,
+}
+
+/// Without a terminal a line is written after this time, and then as often.
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 impl Bar {
-    pub fn new(what: &'static str) -> Self {
-        let bar = ProgressBar::no_length().with_message(what);
+    pub fn new() -> Self {
+        let bar = ProgressBar::no_length();
         if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}") {
             bar.set_style(style);
         }
-        Self(bar)
+        Self { bar, next_line: Cell::new(clock::now() + LINE_EVERY) }
     }
 
-    pub fn at(&self, done: usize, all: usize) {
-        self.0.set_length(u64::try_from(all).unwrap_or(u64::MAX));
-        self.0.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-        self.0.tick();
+    pub fn at(&self, what: &str, done: usize, all: usize) {
+        if self.bar.is_hidden() {
+            let now = clock::now();
+            if now >= self.next_line.get() {
+                self.next_line.set(now + LINE_EVERY);
+                report::talk(&format!("{what}: {} of {}", grouped(done), grouped(all)));
+            }
+            return;
+        }
+        self.bar.set_message(what.to_owned());
+        self.bar.set_length(u64::try_from(all).unwrap_or(u64::MAX));
+        self.bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+        self.bar.tick();
+    }
+}
+
+impl Default for Bar {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }

@@ -31,6 +31,7 @@ use crate::history::{
     Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
 };
 use crate::mount::{self, MountError, Tally};
+use crate::render::status::Committing;
 use crate::serve::socket::Socket;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Watcher};
@@ -200,7 +201,7 @@ impl Agent {
     pub fn run_to_end(
         mut self,
         ready: impl FnOnce(&House) + Send + 'static,
-        progress: impl Fn(usize, usize) + Send + 'static,
+        progress: impl Fn(&str, usize, usize) + Send + 'static,
     ) -> Result<(), BootError> {
         let house = self.house.clone();
         // Not joined: it says something to a person, and a stop does not wait for that.
@@ -271,14 +272,16 @@ impl Agent {
 const CHILD_GRACE: Duration = Duration::from_secs(3);
 
 /// Waits until everything that was there at the start is committed and can be searched.
-fn wait_ready(house: &House, progress: &dyn Fn(usize, usize)) {
+fn wait_ready(house: &House, progress: &dyn Fn(&str, usize, usize)) {
     let mut seen = 0;
     loop {
         let (version, shelf) = house.shelf.get_versioned();
-        if let Some((done, all)) = shelf.progress {
-            progress(done, all);
-        }
         let ledger = house.ledger.get();
+        if let Some(Committing { done, all, adopting }) = ledger.committing {
+            progress(if adopting { "adopting" } else { "committing" }, done, all);
+        } else if let Some((done, all)) = shelf.progress {
+            progress("indexing", done, all);
+        }
         let at = shelf.view.and_then(|it| it.at());
         if ledger.looked && shelf.progress.is_none() && at == ledger.head.map(|it| it.commit) {
             return;
@@ -302,6 +305,7 @@ pub fn commit_once(
     dirs: &Dirs,
     settings: &Settings,
     adopting: bool,
+    progress: impl Fn(usize, usize) + Send + 'static,
 ) -> Result<Option<String>, BootError> {
     let _lock = match take_lock(vault, dirs) {
         // It commits by itself.
@@ -309,6 +313,7 @@ pub fn commit_once(
         taken => taken?,
     };
     let mut history = History::open(vault, &super::options(settings))?;
+    history.on_progress(progress);
     let filter = filter(settings, &MountWish::Off, vault);
     let mut ignores = history.ignores()?;
     let scan = watch::scan(vault, None, &filter, &mut |path| ignores.is_ignored(path, true))?;

@@ -17,7 +17,7 @@ use crate::daemon::problems::Level;
 use crate::history::{
     Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
 };
-use crate::render::status::KeptOut;
+use crate::render::status::{Committing, KeptOut};
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Hints, Skip};
 
@@ -63,7 +63,22 @@ pub struct Committer {
 }
 
 impl Committer {
-    pub fn new(house: House, history: History, filter: Filter, adopting: bool) -> Self {
+    pub fn new(house: House, mut history: History, filter: Filter, adopting: bool) -> Self {
+        let ledger = house.ledger.clone();
+        // The indexer need not wait for git's index.
+        history.on_durable(move |head| {
+            ledger.update(|it| {
+                it.reach(Some(head.clone()));
+                it.committing = None;
+            });
+        });
+        let ledger = house.ledger.clone();
+        history.on_progress(move |done, all| {
+            ledger.update(|it| {
+                let adopting = adopting && !it.looked;
+                it.committing = Some(Committing { done, all, adopting });
+            });
+        });
         Self {
             house,
             history,
@@ -330,7 +345,7 @@ impl Committer {
     /// Tells everybody what the snapshot found.
     fn publish(&mut self, snapshot: &Snapshot) -> Flushed {
         if let Some(head) = &snapshot.head {
-            tracing::info!(commit = %head.commit.short(), changes = snapshot.changes.len(), subject = %head.subject, "committed");
+            tracing::info!(commit = %head.commit.short(), changes = snapshot.changes.len(), subject = %head.subject, durable_us = snapshot.durable_after.map(|it| it.as_micros()), "committed");
         }
         let head = match &snapshot.head {
             Some(head) => Some(head.clone()),
@@ -383,6 +398,7 @@ impl Committer {
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
             ledger.held = held;
+            ledger.committing = None;
             ledger.looked = true;
         });
         flushed
@@ -443,6 +459,11 @@ impl Committer {
     }
 
     fn unwell(&mut self, err: &SnapshotError) -> Flushed {
+        self.house.ledger.update(|it| it.committing = None);
+        if matches!(err, SnapshotError::Stopped) {
+            tracing::info!("stopped in the middle of a look; the next start takes it up again");
+            return Flushed { waiting_for: vec![err.to_string()], ..Flushed::default() };
+        }
         let what = chain(err);
         let remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
         let (id, level) = match err {

@@ -77,6 +77,7 @@ pub fn status(house: &House) -> Status {
                 .map(|it| it.to_string())
                 .collect(),
             kept_out: ledger.kept_out,
+            committing: ledger.committing,
         },
         index: index(&shelf, commits_behind, ledger.head_since),
         mount,
@@ -263,6 +264,8 @@ fn verdict(status: &Status, looked: bool) -> (String, String) {
         ("degraded", problem.what.clone())
     } else if let Some(why) = &status.pending.waiting_for {
         ("working", format!("edits wait: {why}"))
+    } else if let Some(committing) = &status.pending.committing {
+        ("working", committing.text())
     } else if let Some(progress) = status.index.progress {
         ("working", format!("indexing, {:.0} % done", progress * 100.0))
     } else if !looked {

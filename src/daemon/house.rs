@@ -17,7 +17,7 @@ use crate::daemon::problems::Problems;
 use crate::history::{Head, Reader};
 use crate::index::IndexView;
 use crate::mount::Tally;
-use crate::render::status::KeptOut;
+use crate::render::status::{Committing, KeptOut};
 use crate::vault::VaultPath;
 use crate::watch::WatchStats;
 
@@ -58,6 +58,8 @@ pub struct Ledger {
     pub held: Vec<VaultPath>,
     /// Whether the first look at the whole vault is done.
     pub looked: bool,
+    /// How far a commit of very many files is.
+    pub committing: Option<Committing>,
 }
 
 impl Ledger {

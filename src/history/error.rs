@@ -90,6 +90,9 @@ pub enum SnapshotError {
     /// The vault's folder is gone or is another one.
     #[error("The vault at `{}` is gone or is another folder now", .0.display())]
     VaultLost(PathBuf),
+    /// The agent stops; the look is taken up again at its next start.
+    #[error("Stopped before everything was looked at")]
+    Stopped,
     #[error(transparent)]
     Disk(#[from] PathError),
     #[error(transparent)]
@@ -100,7 +103,11 @@ impl SnapshotError {
     /// Whether the same call may succeed later with nothing changed by hand.
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Locked { .. } | Self::Held { .. } | Self::Moved => true,
+            Self::Busy { .. }
+            | Self::Locked { .. }
+            | Self::Held { .. }
+            | Self::Moved
+            | Self::Stopped => true,
             Self::VaultLost(_) | Self::Git(_) => false,
             Self::Disk(err) => matches!(
                 err.kind(),
@@ -124,7 +131,7 @@ impl SnapshotError {
                 ),
             },
             Self::Held { remedy, .. } => remedy.clone(),
-            Self::Moved => return None,
+            Self::Moved | Self::Stopped => return None,
             Self::VaultLost(_) => {
                 "Mount or restore the folder; the agent goes on by itself.".to_owned()
             }

@@ -171,6 +171,11 @@ impl<'a> Looker<'a> {
         })
     }
 
+    /// How many contents were new to git so far.
+    pub fn written(&self) -> usize {
+        self.findings.written.len()
+    }
+
     /// What the looks found, with every content written.
     pub fn finish(mut self) -> Result<Findings, GitError> {
         self.bulk.finish()?;

@@ -196,6 +196,10 @@ pub struct History {
     searched: Option<(gix::ObjectId, u64)>,
     /// The last commit's index entries were not written.
     is_unfinished: bool,
+    /// Hears of a commit as soon as it is durable, while git's index still waits to be written.
+    on_durable: Box<dyn Fn(&Head) + Send>,
+    /// Hears how far a look is that has much to write.
+    on_progress: Box<dyn Fn(usize, usize) + Send>,
     /// Closed while a hook or a signing program stands in the way.
     gate: Gate,
     /// Runs `post-commit`.
@@ -284,6 +288,17 @@ impl History {
     /// Whether a `post-commit` hook is running.
     pub fn is_hook_running(&self) -> bool {
         self.after.is_running()
+    }
+
+    /// Calls `tell` with each commit as soon as it is durable, before git's index is written.
+    pub fn on_durable(&mut self, tell: impl Fn(&Head) + Send + 'static) {
+        self.on_durable = Box::new(tell);
+    }
+
+    /// Calls `tell` now and then during a look that finds very much to commit: paths looked at,
+    /// and all there are.
+    pub fn on_progress(&mut self, tell: impl Fn(usize, usize) + Send + 'static) {
+        self.on_progress = Box::new(tell);
     }
 
     /// Deletions held back.

@@ -96,6 +96,8 @@ impl History {
             stranded: Default::default(),
             searched: None,
             is_unfinished: false,
+            on_durable: Box::new(|_| {}),
+            on_progress: Box::new(|_, _| {}),
             gate: Gate::default(),
             after: After::new(&options.stop),
             restless: Default::default(),

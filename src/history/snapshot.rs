@@ -40,6 +40,11 @@ use crate::vault::{BlobId, VaultPath};
 /// Times that HEAD or the index may move under us before the caller hears of it.
 const ROUNDS: usize = 5;
 
+/// Paths between two looks at whether to stop.
+const STEP: usize = 64;
+/// A look that writes more contents than this says how far it is.
+const MUCH: usize = 500;
+
 /// What one round wants to commit.
 pub(super) struct Batch {
     /// When the caller asked.
@@ -167,8 +172,19 @@ impl History {
         let max_file = self.options.max_file;
         let drivers = &mut self.drivers;
         let mut looker = Looker::new(&self.repo, &self.place, index, tree, max_file, drivers)?;
-        for path in candidates {
-            looker.look(&path)?;
+        let all = candidates.len();
+        for (done, path) in candidates.iter().enumerate() {
+            if done % STEP == STEP - 1 {
+                if self.options.stop.is_set() {
+                    // What was written is found again by the next try.
+                    looker.finish()?;
+                    return Err(SnapshotError::Stopped);
+                }
+                if looker.written() > MUCH {
+                    (self.on_progress)(done, all);
+                }
+            }
+            looker.look(path)?;
         }
         Ok(looker.finish()?)
     }
@@ -390,6 +406,9 @@ impl History {
         self.unsettled.moved_by_us(commit);
         self.note(batch, commit, &branch, subject, &signed, snapshot);
         self.let_through.clear();
+        if let Some(head) = &snapshot.head {
+            (self.on_durable)(head);
+        }
         fault::point("committer.before_index");
         match self.write_index(batch, lock) {
             Ok(()) => repair::end(&self.place),

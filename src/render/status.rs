@@ -61,6 +61,39 @@ pub struct Pending {
     pub held_examples: Vec<String>,
     /// Paths kept out of the branch and why (too large, staged by a person, unreadable).
     pub kept_out: Vec<KeptOut>,
+    /// How far a commit of very many files is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committing: Option<Committing>,
+}
+
+/// A commit of very many files under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Committing {
+    pub done: usize,
+    pub all: usize,
+    /// Whether it is the first one, of what was there before the agent.
+    pub adopting: bool,
+}
+
+impl Committing {
+    /// `adopting 42,000 of 100,000 files`.
+    pub fn text(&self) -> String {
+        let what = if self.adopting { "adopting" } else { "committing" };
+        format!("{what} {} of {} files", grouped(self.done), grouped(self.all))
+    }
+}
+
+/// A number as people read it: `100,000`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

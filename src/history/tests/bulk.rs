@@ -74,3 +74,35 @@ fn what_a_killed_adoption_had_written_is_not_written_again() {
     vault.assert_clean();
     vault.assert_sound();
 }
+
+#[test]
+fn a_look_that_is_called_off_says_how_far_it_came_and_is_taken_up_again() {
+    use std::sync::{Arc, Mutex};
+
+    let mut vault = Vault::new();
+    for number in 0..MANY * 2 {
+        vault.write(format!("{number}.md"), format!("# Note {number}\n"));
+    }
+    let steps: Arc<Mutex<Vec<(usize, usize)>>> = Arc::default();
+    let heard = Arc::clone(&steps);
+    let stop = crate::base::process::Stop::default();
+    let caller_off = stop.clone();
+    let look = vault.scan();
+    let options = vault.options.clone();
+    let history = vault.history();
+    history.set_options(Options { stop, ..options.clone() });
+    history.on_progress(move |done, all| {
+        heard.lock().unwrap().push((done, all));
+        caller_off.set();
+    });
+    let stopped = history.snapshot(&look, &Cause::edit());
+    assert!(matches!(stopped, Err(SnapshotError::Stopped)), "{stopped:?}");
+    let steps = steps.lock().unwrap().clone();
+    assert!(matches!(steps[..], [(done, all)] if done > 500 && all == MANY * 2), "{steps:?}");
+    assert_eq!((vault.commits(), objects(&vault, "pack").len()), (0, 1));
+
+    vault.history().set_options(options);
+    assert_eq!(vault.snapshot_all().changes.len(), MANY * 2);
+    assert_eq!(objects(&vault, "pack").len(), 2);
+    vault.assert_clean();
+}

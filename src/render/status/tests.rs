@@ -68,6 +68,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
         held_deletions: 23,
         held_examples: vec!["a\nok: forged".to_owned()],
         kept_out: vec![KeptOut { path: "big.md".to_owned(), why: "over 100 MB".to_owned() }],
+        committing: None,
     };
     status.index.commits_behind = 2;
     status.index.behind_for = Some(3.0);
@@ -103,4 +104,13 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
 fn a_status_of_nothing_is_a_page_too() {
     let page = String::from_utf8(text(&Status::default(), 0)).unwrap();
     assert!(page.contains("not running") && page.contains("no commit yet"), "{page}");
+}
+
+#[test]
+fn a_number_is_read_in_threes() {
+    for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+        assert_eq!(grouped(number), text);
+    }
+    let committing = Committing { done: 42_000, all: 100_000, adopting: true };
+    assert_eq!(committing.text(), "adopting 42,000 of 100,000 files");
 }
