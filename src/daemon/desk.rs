@@ -243,12 +243,12 @@ impl Handler for Desk {
 
 impl Answers for Desk {
     fn view(&self) -> u64 {
-        // What a page says beside the hits changes with these too.
+        // All that a whole page says, and no more: whatever else moves in the house changes none.
         let behind = u64::try_from(self.house.intake.pending()).unwrap_or(u64::MAX);
-        let head = self.house.ledger.get_versioned().0;
-        let shelf = self.house.shelf.get_versioned().0;
+        let head = self.house.ledger.get().head.map(|it| it.commit);
+        let shelf = self.house.shelf.get();
         let mut mixed = std::hash::DefaultHasher::new();
-        (behind, head, shelf).hash(&mut mixed);
+        (behind, head, shelf.generation, shelf.progress.is_some()).hash(&mut mixed);
         mixed.finish()
     }
 

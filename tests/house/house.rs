@@ -21,6 +21,8 @@ pub struct House {
     agent: Option<Child>,
     env: Vec<(String, String)>,
     args: Vec<String>,
+    /// Whose it is, where not ours, and the program where they can run it.
+    user: Option<(u32, PathBuf)>,
 }
 
 /// What a command said.
@@ -52,6 +54,7 @@ impl House {
             agent: None,
             env: Vec::new(),
             args: Vec::new(),
+            user: None,
         };
         for folder in ["home", "run"] {
             fs::create_dir(root.join(folder)).unwrap();
@@ -68,6 +71,19 @@ impl House {
             self.env.push((name.to_owned(), value.to_owned()));
         }
         self
+    }
+
+    /// Everything here belongs to another user from now on, whose agent and commands run as
+    /// theirs. Only root can do that.
+    pub fn give_to(&mut self, user: u32) {
+        let root = self.vault.parent().unwrap().to_owned();
+        let program = root.join("bin/remd");
+        fs::create_dir(root.join("bin")).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_remd"), &program).unwrap();
+        let owner = format!("{user}:{user}");
+        let given = Command::new("chown").args(["-R", &owner]).arg(&root).status().unwrap();
+        assert!(given.success());
+        self.user = Some((user, program));
     }
 
     /// Arguments of `remd up` for the next start.
@@ -171,7 +187,16 @@ impl House {
 
     fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
         let root = self.vault.parent().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_remd"));
+        let mut command = match &self.user {
+            None => Command::new(env!("CARGO_BIN_EXE_remd")),
+            Some((user, program)) => {
+                let user = user.to_string();
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "--"]);
+                command.arg(program);
+                command
+            }
+        };
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -26,3 +26,6 @@ mod people;
 mod semantics;
 mod service;
 mod settings;
+mod suspended;
+mod users;
+mod wild;
