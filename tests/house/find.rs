@@ -145,6 +145,21 @@ fn what_is_gone_is_not_found_f07() {
             assert_eq!(house.found(needle), Vec::<String>::new(), "{needle}");
         }
         assert_eq!(house.found("bravo"), ["c.md"]);
+        if has_fuse("the mount in what_is_gone_is_not_found_f07") {
+            for needle in ["alfa", "delta", "echo", "oscar", "golf"] {
+                let page = house.cat(&format!("search/{needle}"));
+                assert!(page.starts_with("No hits.\n"), "{page}");
+                assert!(
+                    fs::read_dir(house.mount.join(format!("links/{needle}")))
+                        .unwrap()
+                        .next()
+                        .is_none()
+                );
+            }
+            for link in fs::read_dir(house.mount.join("links/limit=50/stay bravo more")).unwrap() {
+                assert!(fs::metadata(link.unwrap().path()).is_ok(), "a hit is there to be opened");
+            }
+        }
         house.stop();
     }
 }
