@@ -1,7 +1,11 @@
 //! The time, asked in one place.
 //!
 //! Takes nothing, gives wall time for what people read and monotonic time for deadlines.
-//! Any thread. **Invariant:** nobody else asks the system for the time (`clippy.toml` sees to it).
+//! Any thread. In debug builds `REMD_CLOCK` names a file with two numbers, the seconds by which the
+//! wall clock is wrong and those that the machine has slept: a test sets them while we run.
+//!
+//! **Invariant:** nobody else asks the system for the time (`clippy.toml` sees to it); no deadline
+//! and no pause is counted in wall time, which jumps.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +18,49 @@ pub fn now() -> Instant {
 /// Wall time, for what people read.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn wall() -> SystemTime {
-    SystemTime::now()
+    let now = SystemTime::now();
+    match shift(0) {
+        0 => now,
+        shift @ 1.. => now + Duration::from_secs(shift.unsigned_abs()),
+        shift => now.checked_sub(Duration::from_secs(shift.unsigned_abs())).unwrap_or(UNIX_EPOCH),
+    }
+}
+
+/// How long the machine has slept since it was started: what [`now`] leaves out.
+pub fn slept() -> Duration {
+    let boot = ticks(libc::CLOCK_BOOTTIME);
+    // Asked in this order the difference is never negative, but for a test's own shift.
+    let slept = boot.saturating_sub(ticks(libc::CLOCK_MONOTONIC));
+    slept + Duration::from_secs(shift(1).unsigned_abs())
+}
+
+fn ticks(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live local; a clock that is unknown leaves it as it is.
+    unsafe {
+        libc::clock_gettime(clock, &mut time);
+    }
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// What a test wants the clocks to be off by: its first or second number.
+#[cfg(debug_assertions)]
+fn shift(at: usize) -> i64 {
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
+
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| std::env::var_os("REMD_CLOCK").map(PathBuf::from));
+    let Some(text) = file.as_ref().and_then(|it| super::fs::read(it).ok()) else { return 0 };
+    let text = String::from_utf8_lossy(&text);
+    text.split_whitespace().nth(at).and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// The clocks are right in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+fn shift(_at: usize) -> i64 {
+    0
 }
 
 /// Whole seconds since the Unix epoch; 0 for a clock set before it.

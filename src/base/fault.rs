@@ -1,14 +1,17 @@
-//! Named points at which a test may kill the process.
+//! Named points at which a test may kill the process, or let a call of the system fail.
 //!
 //! `REMD_FAULT=committer.before_ref` kills the process (SIGKILL, nothing unwinds, nothing is
 //! flushed) the first time it reaches `fault::point("committer.before_ref")`;
-//! `REMD_FAULT=committer.before_ref:3` the third time. Compiled in debug builds only and inert
-//! without the variable. Any thread.
+//! `REMD_FAULT=committer.before_ref:3` the third time. `REMD_FAULTS` names a file of lines like
+//! `store.append=28` (an errno) or `watcher.event=panic`, read at every such point: what a machine
+//! does to a process while it runs comes and goes with the lines. Compiled in debug builds only
+//! and inert without the variables. Any thread.
 //!
 //! `REMD_HOLD=desk.search:PATH` makes `fault::hold("desk.search")` wait while there is a file at
 //! `PATH`: how a test makes something slow, and fast again.
 //!
-//! **Invariant:** a point has no effect on what the program does, except to end it or to hold it up.
+//! **Invariant:** a point has no effect on what the program does, except to end it, to hold it up,
+//! or to fail as the system would.
 
 /// Ends the process here if `REMD_FAULT` names this point.
 #[cfg(debug_assertions)]
@@ -71,3 +74,46 @@ pub fn hold(name: &str) {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn hold(_name: &str) {}
+
+/// The error that a test wants the system to give here.
+#[cfg(debug_assertions)]
+pub fn error(name: &str) -> std::io::Result<()> {
+    match wanted(name).and_then(|it| it.parse().ok()) {
+        Some(errno) => Err(std::io::Error::from_raw_os_error(errno)),
+        None => Ok(()),
+    }
+}
+
+/// No error in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn error(_name: &str) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// Panics if a test wants the thread to end here.
+#[cfg(debug_assertions)]
+#[expect(clippy::panic, reason = "a test asks for it")]
+pub fn thread_end(name: &str) {
+    if wanted(name).is_some_and(|it| it == "panic") {
+        panic!("a test ends this thread at {name}");
+    }
+}
+
+/// Does nothing in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn thread_end(_name: &str) {}
+
+/// What the file that `REMD_FAULTS` names says of a point.
+#[cfg(debug_assertions)]
+fn wanted(name: &str) -> Option<String> {
+    use std::path::PathBuf;
+    use std::sync::OnceLock;
+
+    static FILE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let file = FILE.get_or_init(|| std::env::var_os("REMD_FAULTS").map(PathBuf::from)).as_ref()?;
+    let lines = String::from_utf8(super::fs::read(file).ok()?).ok()?;
+    let found = lines.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix('='));
+    found.map(str::to_owned)
+}

@@ -15,6 +15,8 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::base::fault;
+
 /// An I/O error that says which path it is about and what was tried.
 #[derive(Debug, thiserror::Error)]
 #[error("Cannot {action} `{}`", path.display())]
@@ -149,6 +151,14 @@ pub fn read_dir(path: &Path) -> Result<Vec<std::fs::DirEntry>, PathError> {
     at("list", path, std::fs::read_dir(path).and_then(Iterator::collect))
 }
 
+/// Makes a folder in one that is there; fine where it is already there itself.
+pub fn create_dir(path: &Path) -> Result<(), PathError> {
+    match std::fs::create_dir(path) {
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        result => at("create the folder", path, result),
+    }
+}
+
 /// Makes a folder and its parents; fine where it is already there.
 pub fn create_dir_all(path: &Path) -> Result<(), PathError> {
     at("create the folder", path, std::fs::create_dir_all(path))
@@ -163,6 +173,35 @@ pub fn can_be_made(path: &Path) -> bool {
     };
     // SAFETY: access(2) reads a NUL-terminated path, which lives for the whole call.
     unsafe { libc::access(name.as_ptr(), libc::W_OK | libc::X_OK) == 0 }
+}
+
+/// Makes a file of some size in the folder `dir` and removes it again: what is wrong there, if
+/// something is.
+pub fn try_write_in(dir: &Path) -> Result<(), PathError> {
+    let temp = dir.join(temp_name());
+    let made = (|| {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&temp)?;
+        file.write_all(&[0; 4096])?;
+        // Some file systems say only now that there is no room.
+        file.sync_data()
+    })();
+    // Nothing is there where it could not be made.
+    let _removed = std::fs::remove_file(&temp);
+    at("write in", dir, made)
+}
+
+/// How many bytes this user may still write on the file system that holds `dir`.
+pub fn free_bytes(dir: &Path) -> Result<u64, PathError> {
+    let name = CString::new(dir.as_os_str().as_bytes());
+    let name = at("look at the disk of", dir, name.map_err(io::Error::other))?;
+    // SAFETY: `statvfs` is plain numbers, for which all zeroes is a value.
+    let mut room: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path ends with a NUL and both pointers live for the whole call.
+    let said = match unsafe { libc::statvfs(name.as_ptr(), &mut room) } {
+        0 => Ok(room.f_bavail.saturating_mul(room.f_frsize)),
+        _ => Err(io::Error::last_os_error()),
+    };
+    at("look at the disk of", dir, said)
 }
 
 /// Makes a folder that only its owner may enter, and its parents.
@@ -190,6 +229,11 @@ pub fn open_append(path: &Path) -> Result<File, PathError> {
     at("open", path, OpenOptions::new().create(true).append(true).read(true).open(path))
 }
 
+/// Opens what exists for appending.
+pub fn open_to_append(path: &Path) -> Result<File, PathError> {
+    at("open", path, OpenOptions::new().append(true).read(true).open(path))
+}
+
 /// Makes a new file; an error if something is there already.
 pub fn create_new(path: &Path) -> Result<File, PathError> {
     at("create", path, OpenOptions::new().write(true).create_new(true).open(path))
@@ -198,15 +242,6 @@ pub fn create_new(path: &Path) -> Result<File, PathError> {
 /// Appends `bytes` in one write, making the file where there is none.
 pub fn append(path: &Path, bytes: &[u8]) -> Result<(), PathError> {
     open_append(path).and_then(|mut file| at("append to", path, file.write_all(bytes)))
-}
-
-/// Cuts a file to `length` bytes.
-pub fn truncate(path: &Path, length: u64) -> Result<(), PathError> {
-    at(
-        "truncate",
-        path,
-        OpenOptions::new().write(true).open(path).and_then(|it| it.set_len(length)),
-    )
 }
 
 /// Removes a file; fine where there is none.
@@ -240,7 +275,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), PathError> {
 
 /// Gives `from` a second name; an error if `to` exists.
 pub fn hard_link(from: &Path, to: &Path) -> Result<(), PathError> {
-    at("link", to, std::fs::hard_link(from, to))
+    at("link", to, fault::error("fs.hard_link").and_then(|()| std::fs::hard_link(from, to)))
 }
 
 /// Makes a symlink at `link` that says `target`.
@@ -307,6 +342,7 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), PathError> {
             let written = (|| {
                 let mut file = OpenOptions::new().write(true).create_new(true).open(&temp)?;
                 file.write_all(bytes)?;
+                fault::error("fs.write_atomic")?;
                 if let Some(permissions) = kept {
                     file.set_permissions(permissions)?;
                 }

@@ -9,5 +9,7 @@ pub mod fault;
 pub mod fs;
 pub mod latest;
 pub mod lock;
+pub mod mapped;
 pub mod process;
 pub mod store;
+pub mod trouble;

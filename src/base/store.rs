@@ -6,17 +6,20 @@
 //! does not. Blocking; one writer, any number of readers.
 //!
 //! **Invariant:** what a reader gets is a prefix of what was written, whole batches only (whole
-//! frames before the first cursor): a torn tail is cut off by the writer that opens the file next,
-//! and skipped by readers.
+//! frames before the first cursor): a torn tail is cut off by the next writer, and skipped by
+//! readers. Between two batches the file is not open for writing, so that its disk can be made
+//! read-only or taken away.
 
 use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::fault;
 use crate::base::fs::{self, PathError};
+use crate::base::trouble::Trouble;
 
 /// Why a store can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -40,16 +43,16 @@ impl StoreError {
 
     /// Whether the same call may succeed later with nothing changed by hand.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Io(err) if matches!(
-            err.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::Interrupted | io::ErrorKind::TimedOut
-        ))
+        matches!(self, Self::Io(err) if Trouble::of(&err.source).is_some())
     }
 
     /// What the person at the keyboard can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Io(err) => Some(format!("Check space and owner of `{}`.", err.path.display())),
+            Self::Io(err) => Some(match Trouble::of(&err.source) {
+                Some(trouble) => trouble.hint().to_owned(),
+                None => format!("Check space and owner of `{}`.", err.path.display()),
+            }),
             _ => Some("It is derived from the notes and made again.".to_owned()),
         }
     }
@@ -68,6 +71,7 @@ pub struct Heading {
 #[derive(Debug)]
 pub struct Store {
     path: PathBuf,
+    /// Open to read.
     file: File,
     heading: Heading,
     frames: Vec<Frame>,
@@ -112,7 +116,7 @@ impl Store {
         batch.push(heading);
         batch.seal(false).map_err(|source| io_error("write", path, source))?;
         fs::write_atomic(path, &batch.sealed)?;
-        let file = fs::open_append(path)?;
+        let file = fs::open(path)?;
         let mut store = Self {
             path: path.to_owned(),
             file,
@@ -125,17 +129,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens to append; a torn tail is cut off.
+    /// Opens to append; a torn tail is cut off, where that can be done now.
     pub fn open(path: &Path, format: &str, version: u32) -> Result<Self, StoreError> {
-        if fs::lstat_if_there(path)?.is_none() {
-            return Err(StoreError::Missing { path: path.to_owned() });
+        let store = Self::open_read_only(path, format, version)?;
+        match store.to_append().map(drop) {
+            // A disk that is read-only or full now may be otherwise when the first batch comes.
+            Err(StoreError::Io(err)) if Trouble::of(&err.source).is_some() => Ok(store),
+            cut => cut.map(|()| store),
         }
-        let store = Self::opened(path, fs::open_append(path)?, format, version)?;
-        let there = fs::at("stat", path, store.file.metadata())?.len();
-        if there > store.length {
-            fs::at("truncate", path, store.file.set_len(store.length))?;
-        }
-        Ok(store)
     }
 
     /// Opens to read only; a torn tail is skipped.
@@ -188,33 +189,57 @@ impl Store {
         if let Some(at) = at {
             batch.push(&Cursor { at: at.to_owned() });
         }
-        self.write(batch, at)?;
-        fs::at("sync", &self.path, self.file.sync_data())?;
+        let file = self.write(batch, at)?;
+        fs::at("sync", &self.path, file.sync_data())?;
         Ok(())
     }
 
     /// Appends the batch without forcing it to the disk and without a cursor: for a bulk build,
     /// which ends with [`Self::append`].
     pub fn append_unsynced(&mut self, batch: Batch) -> Result<(), StoreError> {
-        self.write(batch, None)
+        self.write(batch, None).map(drop)
     }
 
-    fn write(&mut self, mut batch: Batch, at: Option<&str>) -> Result<(), StoreError> {
+    fn write(&mut self, mut batch: Batch, at: Option<&str>) -> Result<File, StoreError> {
+        let mut file = self.to_append()?;
         let sealed = batch
             .seal(at.is_some())
-            .and_then(|()| self.file.write_all(&batch.sealed))
+            .and_then(|()| match fault::error("store.append") {
+                Ok(()) => file.write_all(&batch.sealed),
+                // As a disk that fills up does: a part of it.
+                Err(err) => file.write_all(&batch.sealed[..batch.sealed.len() / 2]).and(Err(err)),
+            })
             .map_err(|source| io_error("write", &self.path, source));
         if let Err(err) = sealed {
             // Half a batch would hide the next one from readers. If this fails too, the next
-            // opening cuts it off.
-            let _cut = self.file.set_len(self.length);
+            // writing cuts it off.
+            let _cut = file.set_len(self.length);
             return Err(err);
         }
         self.walk()?;
         if let Some(at) = at {
             self.at = Some(at.to_owned());
         }
-        Ok(())
+        Ok(file)
+    }
+
+    /// The file, to write at its end: it must be the one that was opened, as long as it was left.
+    fn to_append(&self) -> Result<File, StoreError> {
+        let file = match fs::open_to_append(&self.path) {
+            Err(err) if err.is_absent() => {
+                return Err(StoreError::Missing { path: self.path.clone() });
+            }
+            file => file?,
+        };
+        let [ours, there] = [&self.file, &file].map(|it| fs::at("stat", &self.path, it.metadata()));
+        let (ours, there) = (ours?, there?);
+        if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) || there.len() < self.length {
+            return Err(self.corrupt("another program replaced or cut it"));
+        }
+        if there.len() > self.length {
+            fs::at("truncate", &self.path, file.set_len(self.length))?;
+        }
+        Ok(file)
     }
 
     /// Gives each line but headings and cursors to `each`, oldest first, with its number.

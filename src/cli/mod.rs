@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::base::process;
+use crate::base::{mapped, process};
 use crate::cli::args::{Cli, Command, ConfigCommand};
 use crate::cli::report::{CliError, Exit};
 use crate::config::Dirs;
@@ -40,6 +40,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<Exit, CliError> {
     let dirs = Dirs::from_env();
+    mapped::guard()?;
     log::install(cli.verbose, matches!(cli.command, Command::Up(_)));
     // Set to nothing is not set, as everywhere in a shell.
     let by_env = std::env::var_os("REMD_VAULT").filter(|it| !it.is_empty()).map(PathBuf::from);

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::base::clock;
 use crate::base::fs::PathError;
+use crate::base::trouble::Trouble;
 use crate::history::busy::Operation;
 use crate::history::lock::{HeldLock, LockError};
 use crate::vault::CommitId;
@@ -41,10 +42,10 @@ impl GitError {
             && self.disk_errors().any(|it| it == io::ErrorKind::NotFound)
     }
 
-    /// What the person at the keyboard can do about it: the disk's trouble first, if that is it.
+    /// What the person at the keyboard can do about it: the machine's trouble first, if that is it.
     pub(super) fn hint(&self) -> String {
-        if let Some(hint) = self.disk_errors().find_map(disk_hint) {
-            return hint.to_owned();
+        if let Some(trouble) = Trouble::behind(&*self.source) {
+            return trouble.hint().to_owned();
         }
         match self.action {
             READ_INDEX => "Move it away: `mv .git/index .git/index.broken`. It is made again from \
@@ -57,20 +58,6 @@ impl GitError {
 
 /// What is tried when git's index is read.
 pub(super) const READ_INDEX: &str = "read the index";
-
-/// What ends a trouble that the whole disk has.
-pub(super) fn disk_hint(kind: io::ErrorKind) -> Option<&'static str> {
-    Some(match kind {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Free some space on the disk.",
-        io::ErrorKind::ReadOnlyFilesystem => {
-            "The disk is mounted read-only: mount it writable (`mount -o remount,rw`)."
-        }
-        io::ErrorKind::PermissionDenied => {
-            "Check who owns the vault and its `.git`: they must belong to the user who runs remd."
-        }
-        _ => return None,
-    })
-}
 
 /// Why no snapshot was taken. Whatever was seen is still on disk: the same look may be taken again.
 #[derive(Debug, thiserror::Error)]
@@ -135,8 +122,8 @@ impl SnapshotError {
             Self::VaultLost(_) => {
                 "Mount or restore the folder; the agent goes on by itself.".to_owned()
             }
-            Self::Disk(err) => match disk_hint(err.kind()) {
-                Some(hint) => hint.to_owned(),
+            Self::Disk(err) => match Trouble::of(&err.source) {
+                Some(trouble) => trouble.hint().to_owned(),
                 None => format!("Check `{}`.", err.path.display()),
             },
             Self::Git(err) => err.hint(),

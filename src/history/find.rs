@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use gix::bstr::{BString, ByteSlice as _};
 
 use crate::base::fs::{self, PathError};
-use crate::history::error::{GitError, disk_hint, git};
+use crate::base::trouble::Trouble;
+use crate::history::error::{GitError, git};
 use crate::history::place::Place;
 
 /// Why a vault's repository was not opened.
@@ -96,8 +97,8 @@ impl OpenError {
             Self::Elsewhere { worktree, .. } => {
                 format!("Give that folder: `remd up '{}'`.", worktree.display())
             }
-            Self::Disk(err) => match disk_hint(err.kind()) {
-                Some(hint) => hint.to_owned(),
+            Self::Disk(err) => match Trouble::of(&err.source) {
+                Some(trouble) => trouble.hint().to_owned(),
                 None => format!("Check `{}`.", err.path.display()),
             },
             Self::Git(err) => err.hint(),
