@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use remd::daemon::indexer::{indexed, update};
+use remd::daemon::changes::{indexed, update};
 use remd::history::Reader;
 use remd::index::bare::Bare;
 use remd::index::{Index, IndexReader, Update};

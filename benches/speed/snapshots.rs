@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use remd::daemon::indexer::{changed_since, update};
+use remd::daemon::changes::{changed_since, update};
 use remd::history::{Cause, History, Look, Options};
 use remd::index::bare::Bare;
 use remd::index::{Index, Update};

@@ -127,6 +127,8 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let history = History::open(&vault, &options)?;
     let house = House {
         vault: vault.clone(),
+        identity: fs::identity(&vault)?,
+        git_dir: history.common_dir().to_owned(),
         dirs: dirs.clone(),
         since: clock::unix_seconds(),
         settings: Latest::new(settings.clone()),

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::base::{clock, process};
+use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Wake};
 use crate::daemon::problems::Level;
@@ -24,9 +25,14 @@ use crate::watch::{self, Filter, Hints, Skip};
 /// The whole vault is looked at this often, whatever the watcher says.
 const RECONCILE: Duration = Duration::from_secs(600);
 
-/// The first pause after a failure; it doubles up to [`MAX_RETRY`].
+/// The first pause after a failure; it doubles up to [`MAX_RETRY`]. What may have ended the
+/// failure is noticed sooner ([`Backoff`]).
 const MIN_RETRY: Duration = Duration::from_millis(500);
-const MAX_RETRY: Duration = Duration::from_secs(15);
+const MAX_RETRY: Duration = Duration::from_secs(300);
+
+/// The same for a file or folder that cannot be read while all the others can.
+const MIN_REREAD: Duration = Duration::from_secs(2);
+const MAX_REREAD: Duration = RECONCILE;
 
 /// So many changes in one commit took memory that is worth giving back.
 const MANY: usize = 1000;
@@ -48,8 +54,12 @@ pub struct Committer {
     reconcile_at: Instant,
     /// The next look at Git's locks, while there are some.
     locks_at: Option<Instant>,
-    /// The next try of what failed, and the pause after that.
-    retry: Option<(Instant, Duration)>,
+    /// The next try of what failed.
+    retry: Backoff,
+    /// Whether what failed last passes by itself, so that the next edit may take it along: a lock.
+    is_passing: bool,
+    /// The next look at what could not be read.
+    reread: Backoff,
     /// Whether the first commit of this agent adopts what was there.
     adopting: bool,
     /// What stays out of the commits, and why.
@@ -85,7 +95,9 @@ impl Committer {
             filter,
             reconcile_at: clock::now(),
             locks_at: None,
-            retry: None,
+            retry: Backoff::new(MIN_RETRY, MAX_RETRY),
+            is_passing: false,
+            reread: Backoff::new(MIN_REREAD, MAX_REREAD),
             adopting,
             kept_out: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -100,12 +112,7 @@ impl Committer {
             let settings = self.house.settings.get();
             let stop = self.house.children.clone();
             self.history.set_options(Options { stop, ..super::options(&settings) });
-            let now = clock::now();
-            // A hook that runs beside us says how it went when somebody asks.
-            let hook_at = self.history.is_hook_running().then(|| now + HOOK_PAUSE);
-            let owed = [self.retry.map(|it| it.0), self.locks_at, hook_at];
-            let owed = owed.into_iter().flatten().chain(self.later.values().copied());
-            let look_again = owed.fold(self.reconcile_at, Instant::min);
+            let look_again = self.look_again();
             let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
             if matches!(wake, Wake::Stop) {
                 if !self.house.intake.is_paused() {
@@ -128,37 +135,79 @@ impl Committer {
         }
     }
 
+    /// When to wake up if nothing happens.
+    fn look_again(&self) -> Instant {
+        let next = if let Some(at) = self.retry.look_at() {
+            at
+        } else if self.house.intake.owes() && !self.house.intake.is_paused() {
+            clock::now()
+        } else {
+            let reread = self.reread.look_at();
+            reread.map_or(self.reconcile_at, |it| it.min(self.reconcile_at))
+        };
+        // A hook that runs beside us says how it went when somebody asks.
+        let hook_at = self.history.is_hook_running().then(|| clock::now() + HOOK_PAUSE);
+        let others = [self.locks_at, hook_at].into_iter().flatten();
+        others.chain(self.later.values().copied()).fold(next, Instant::min)
+    }
+
     fn serve(&mut self, wake: Wake) {
         match wake {
-            Wake::Settled(hints) => {
+            Wake::Settled(mut hints) => {
+                if self.is_passing {
+                    hints.merge(self.house.intake.take_owed());
+                }
                 self.turn(hints);
             }
-            Wake::Due(mut hints) => {
-                let now = clock::now();
-                hints.rescan |= self.reconcile_at <= now;
-                self.locks_at = None;
-                self.later.retain(|path, at| {
-                    let is_due = *at <= now;
-                    if is_due {
-                        hints.paths.insert(path.clone());
-                    }
-                    !is_due
-                });
-                if self.house.intake.is_paused() {
-                    self.house.intake.put_back(hints);
-                    self.house.intake.done();
-                    self.reconcile_at = clock::now() + RECONCILE;
-                    self.retry = None;
-                } else if self.still_waits_for(&hints) {
-                    self.house.intake.put_back(hints);
-                    self.house.intake.done();
-                    self.retry_later();
-                } else {
-                    self.turn(hints);
-                }
-            }
+            Wake::Due => self.due(),
             Wake::Asked(hints, asks) => self.answer(hints, asks),
             Wake::Stop => {}
+        }
+    }
+
+    /// Does what it is time for.
+    fn due(&mut self) {
+        let now = clock::now();
+        if self.locks_at.is_some_and(|it| it <= now) {
+            self.look_for_locks(!self.retry.is_waiting());
+        }
+        self.report_hook();
+        let mut hints = Hints::default();
+        self.later.retain(|path, at| {
+            let is_due = *at <= now;
+            if is_due {
+                hints.paths.insert(path.clone());
+            }
+            !is_due
+        });
+        if self.house.intake.is_paused() {
+            self.house.intake.put_back(hints);
+            self.reconcile_at = now + RECONCILE;
+            self.retry.over();
+            self.reread.over();
+            return;
+        }
+        if self.retry.is_waiting() && !self.retry.is_due(self.history.git_dir()) {
+            self.house.intake.put_back(hints);
+            return;
+        }
+        hints.merge(self.house.intake.take_owed());
+        hints.rescan |= self.reconcile_at <= now;
+        if self.reread.is_due(&self.house.vault) {
+            self.reread.begin();
+            let files = self.kept_out.iter().filter(|it| may_be_read_later(it.1));
+            hints.paths.extend(files.map(|it| it.0.clone()));
+            let folders = self.skipped.iter().filter(|it| is_unreadable(it.1));
+            hints.folders.extend(folders.map(|it| it.0.clone()));
+        }
+        if hints.is_empty() {
+            self.house.intake.done();
+        } else if self.still_waits_for(&hints) {
+            self.house.intake.put_back(hints);
+            self.house.intake.done();
+            self.retry_later();
+        } else {
+            self.turn(hints);
         }
     }
 
@@ -234,6 +283,7 @@ impl Committer {
         // A file that never holds still: its next event, or the next try, brings it in.
         let waiting_for = hints.paths.iter().map(|it| format!("`{it}` keeps changing")).collect();
         self.house.intake.put_back(hints);
+        self.is_passing = true;
         self.retry_later();
         Flushed { waiting_for, ..Flushed::default() }
     }
@@ -255,6 +305,13 @@ impl Committer {
         }
         if hints.rescan {
             self.adopting = false;
+        }
+        let unread = self.skipped.values().any(is_unreadable)
+            || self.kept_out.values().any(may_be_read_later);
+        match unread {
+            true if !self.reread.is_waiting() => self.reread.failed(&self.house.vault),
+            true => {}
+            false => self.reread.over(),
         }
         Ok(snapshot)
     }
@@ -342,15 +399,8 @@ impl Committer {
         }
     }
 
-    /// Tells everybody what the snapshot found.
-    fn publish(&mut self, snapshot: &Snapshot) -> Flushed {
-        if let Some(head) = &snapshot.head {
-            tracing::info!(commit = %head.commit.short(), changes = snapshot.changes.len(), subject = %head.subject, durable_us = snapshot.durable_after.map(|it| it.as_micros()), "committed");
-        }
-        let head = match &snapshot.head {
-            Some(head) => Some(head.clone()),
-            None => self.history.head().ok().flatten(),
-        };
+    /// Says how a hook that ran beside us went.
+    fn report_hook(&mut self) {
         match self.history.hook_result() {
             None => {}
             Some(None) => self.house.problems.clear("post-commit"),
@@ -361,6 +411,18 @@ impl Committer {
                 "The commit stands; mend the hook. The next commit runs it again.",
             ),
         }
+    }
+
+    /// Tells everybody what the snapshot found.
+    fn publish(&mut self, snapshot: &Snapshot) -> Flushed {
+        if let Some(head) = &snapshot.head {
+            tracing::info!(commit = %head.commit.short(), changes = snapshot.changes.len(), subject = %head.subject, durable_us = snapshot.durable_after.map(|it| it.as_micros()), "committed");
+        }
+        let head = match &snapshot.head {
+            Some(head) => Some(head.clone()),
+            None => self.history.head().ok().flatten(),
+        };
+        self.report_hook();
         let kept_out: Vec<KeptOut> = self
             .kept_out
             .iter()
@@ -448,7 +510,7 @@ impl Committer {
     }
 
     fn well(&mut self, looked_at_all: bool) {
-        self.retry = None;
+        self.retry.over();
         self.waiting = None;
         if looked_at_all {
             self.reconcile_at = clock::now() + RECONCILE;
@@ -481,6 +543,7 @@ impl Committer {
         }
         self.house.problems.report(id, level, &what, &remedy);
         self.report_stranded();
+        self.is_passing = matches!(err, SnapshotError::Locked { .. } | SnapshotError::Moved);
         self.retry_later();
         // A person's own commits and moves of HEAD are followed all the same.
         let head = self.history.head();
@@ -504,14 +567,18 @@ impl Committer {
     }
 
     fn retry_later(&mut self) {
-        let pause = self.retry.map_or(MIN_RETRY, |it| (it.1 * 2).min(MAX_RETRY));
-        let now = clock::now();
-        self.retry = Some((now + pause, pause));
-        if self.reconcile_at <= now {
-            // The look that was due is among the hints that went back: it waits for the retry too.
-            self.reconcile_at = now + RECONCILE;
-        }
+        self.retry.failed(self.history.git_dir());
     }
+}
+
+fn is_unreadable(why: &Skip) -> bool {
+    matches!(why, Skip::Unreadable(_))
+}
+
+/// Whether a path may come in without an event that says so: the process had no file handle left,
+/// the disk had an error, a filter failed.
+fn may_be_read_later(why: &Kept) -> bool {
+    matches!(why, Kept::Unreadable { .. } | Kept::Filter { .. })
 }
 
 /// An error and its causes in one line.

@@ -5,6 +5,7 @@
 //! **Invariant:** both doors get their pages from here, so that they give the same bytes.
 
 use std::hash::{Hash as _, Hasher as _};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -31,6 +32,10 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(3);
 
 /// How long the marker may take through the watcher.
 const MARKER_LIMIT: Duration = Duration::from_secs(1);
+
+/// The pauses between two tries to settle.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long accepting held deletions may take.
 const ACCEPT_LIMIT: Duration = Duration::from_secs(110);
@@ -91,14 +96,17 @@ impl Desk {
         {
             tracing::debug!("the marker did not come through the watcher; the scan decides");
         }
+        let mut pause = FIRST_PAUSE;
         let flushed = loop {
             let flushed = self.house.intake.ask(Ask::Flush, left());
             match flushed {
-                // A lock that is held, or a file that is being written: it passes.
+                // A lock that is held, or a file that is being written: it passes. A disk that is
+                // full does not, and each try looks at everything.
                 Some(Flushed { committed: false, needs_person: false, .. })
-                    if left() > Duration::from_millis(100) =>
+                    if left() > 2 * pause =>
                 {
-                    std::thread::sleep(Duration::from_millis(50));
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 other => break other,
             }
@@ -187,7 +195,7 @@ impl Desk {
         let Some(view) = shelf.view else {
             return Ok(pages::not_ready(shelf.progress));
         };
-        let mut results = search::search(&view, query, until)?;
+        let mut results = self.believed(&view, query, until)?;
         results.commits_behind = health::commits_behind(&self.house);
         results.edits_uncommitted = self.house.intake.pending();
         results.partial = self.unfinished(shelf.progress, &view).or(results.partial);
@@ -204,6 +212,27 @@ impl Desk {
                 Some("the vault is being looked at for the first time".to_owned())
             }
             None => ledger.head.is_some().then(|| "the index is not built yet".to_owned()),
+        }
+    }
+
+    /// What a view says, unless somebody touched the files that it reads.
+    fn believed(
+        &self,
+        view: &IndexView,
+        query: &Query,
+        until: Instant,
+    ) -> Result<Results, QueryError> {
+        // What was written over may be anything, and the library trusts it.
+        let answered = catch_unwind(AssertUnwindSafe(|| search::search(view, query, until)));
+        match (view.check(), answered) {
+            (Ok(()), Ok(answered)) => answered,
+            (Ok(()), Err(fault)) => resume_unwind(fault),
+            (Err(damage), _) => {
+                tracing::debug!(%damage, "an answer is thrown away");
+                // The indexer looks at once.
+                self.house.ledger.update(|_| {});
+                Ok(pages::damaged(view.at()))
+            }
         }
     }
 

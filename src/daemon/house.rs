@@ -8,9 +8,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::base::clock;
 use crate::base::latest::Latest;
 use crate::base::process::Stop;
+use crate::base::{clock, fs};
 use crate::config::{Dirs, Settings};
 use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
@@ -26,6 +26,10 @@ use crate::watch::WatchStats;
 pub struct House {
     /// The vault's root, without symlinks.
     pub vault: PathBuf,
+    /// The device and inode of its folder.
+    pub identity: (u64, u64),
+    /// The git directory that holds the objects.
+    pub git_dir: PathBuf,
     pub dirs: Dirs,
     /// Unix seconds.
     pub since: i64,
@@ -44,6 +48,13 @@ pub struct House {
     pub mount: Latest<MountState>,
     /// What the mount has done so far.
     pub tally: Tally,
+}
+
+impl House {
+    /// Whether the vault's folder is the one that was opened: nothing is made or written elsewhere.
+    pub fn is_vault_there(&self) -> bool {
+        fs::identity(&self.vault).is_ok_and(|it| it == self.identity)
+    }
 }
 
 /// Where the committer stands.

@@ -7,19 +7,22 @@
 //! missed is caught up with by the next.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::base::clock;
+use crate::base::store::StoreError;
+use crate::base::trouble::Trouble;
+use crate::base::{clock, fs};
+use crate::daemon::cause::{self, Backoff};
+use crate::daemon::changes::{changed_since, indexed, not_in_git, update, update_or_name};
 use crate::daemon::committer::chain;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
-use crate::history::{ReadError, Reader};
-use crate::index::{Index, IndexError, IndexView, Opened, Update, Why};
-use crate::vault::note::read_note;
-use crate::vault::role::role_of;
-use crate::vault::{CommitId, Entry, FileMode, Layout, VaultPath};
+use crate::history::ReadError;
+use crate::index::{Card, Damage, Index, IndexError, IndexView, Opened, Update, Why};
+use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// Staged notes become durable when nothing came for this long …
 const IDLE: Duration = Duration::from_secs(1);
@@ -27,10 +30,17 @@ const IDLE: Duration = Duration::from_secs(1);
 const MAX_STAGED_FOR: Duration = Duration::from_secs(10);
 /// The writer is closed when nothing came for this long.
 const REST: Duration = Duration::from_secs(5);
+/// How often is looked whether somebody touched the index's files, when nothing else is to do. It
+/// costs a `stat` a file.
+const LOOK_AT_FILES: Duration = Duration::from_secs(4);
 /// How long the thread sleeps when nothing is owed.
 const LONG: Duration = Duration::from_secs(3600);
-/// The pause after a failure.
-const RETRY: Duration = Duration::from_secs(2);
+/// The first pause after a failure; it doubles up to [`MAX_RETRY`]. What may have ended the
+/// failure is noticed sooner ([`Backoff`]).
+const MIN_RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(300);
+/// So many notes wait in memory for a disk that cannot be written, and no more.
+const MOST_WAITING: usize = 5000;
 /// More changed notes than this are shown with progress.
 const MANY: usize = 500;
 
@@ -41,8 +51,28 @@ enum FollowError {
     Index(#[from] IndexError),
     #[error(transparent)]
     History(#[from] ReadError),
+    /// The committer says so.
+    #[error("The vault is not there")]
+    VaultAway,
     #[error("Stopped")]
     Stopped,
+}
+
+/// So many notes are read into memory where no index can be kept.
+const MOST_IN_MEMORY: usize = 2000;
+
+/// What to do where Git's own data is damaged.
+const DAMAGED_HISTORY: &str = "Run `git fsck` in the vault; bring what is missing from another \
+    clone (`git fetch`) or a backup. The index goes on by itself then.";
+
+/// What the thread has in hand.
+struct Work {
+    index: Option<Index>,
+    layout: Layout,
+    metadata: PathBuf,
+    backoff: Backoff,
+    /// The next look at what Git did not give.
+    reread: Backoff,
 }
 
 /// A handle on the indexer; cloning shares it.
@@ -69,80 +99,218 @@ impl Indexer {
 
     /// Works until stopped.
     pub fn run(self) {
-        let mut index = None;
+        let layout = self.house.settings.get().layout;
+        let metadata = self.house.vault.join(&layout.metadata);
+        let [backoff, reread] =
+            [Backoff::new(MIN_RETRY, MAX_RETRY), Backoff::new(MIN_RETRY, MAX_RETRY)];
+        let mut work = Work { index: None, layout, metadata, backoff, reread };
         while !self.is_stopped() {
             let followed =
-                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut index)));
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
             match followed {
-                Ok(Ok(())) | Ok(Err(FollowError::Stopped)) => {}
+                Ok(Ok(())) | Ok(Err(FollowError::Stopped)) => continue,
+                Ok(Err(FollowError::Index(IndexError::Busy))) => {
+                    self.wait_for_the_other();
+                    continue;
+                }
+                Ok(Err(FollowError::VaultAway)) => {}
                 Ok(Err(err)) => {
-                    let remedy = match &err {
-                        FollowError::Index(err) => err.hint(),
-                        _ => None,
-                    };
-                    self.unwell(&chain(&err), remedy);
-                    index = None;
+                    self.unwell(&err);
+                    if err.spoils_the_index() {
+                        work.index = None;
+                    }
                 }
                 Err(_) => {
-                    self.unwell("The indexer met a fault in itself; its log says more", None);
-                    index = None;
+                    let what = "The indexer met a fault in itself; its log says more";
+                    self.report(what, "It is tried again by itself.");
+                    work.index = None;
                 }
             }
-            if !self.is_stopped() {
-                let seen = self.house.ledger.get_versioned().0;
-                let _newer = self.house.ledger.wait_newer(seen, RETRY);
+            work.backoff.failed(&work.metadata);
+            self.wait_out(&mut work);
+        }
+    }
+
+    /// A command builds the index: it is opened when that has ended.
+    fn wait_for_the_other(&self) {
+        let what = "Another remd command is building the index";
+        let remedy = "It is searched when that has ended; edits are committed all the same.";
+        self.house.problems.report("index", Level::Note, what, remedy);
+        let seen = self.house.ledger.get_versioned().0;
+        let _newer = self.house.ledger.wait_newer(seen, cause::LOOK);
+    }
+
+    /// Waits until another try is worth it.
+    fn wait_out(&self, work: &mut Work) {
+        let failed_at = clock::now();
+        let mut seen = self.house.ledger.get_versioned().0;
+        while !self.is_stopped() && !work.backoff.is_due(&work.metadata) {
+            let head = self.house.ledger.wait_newer(seen, cause::LOOK);
+            if let Some((version, _)) = head {
+                seen = version;
+                // What is committed now may be had although what came before it may not.
+                if work.index.is_some() && clock::now() - failed_at >= MIN_RETRY {
+                    return;
+                }
             }
         }
     }
 
     /// Opens the index and follows HEAD until something fails or it is stopped.
-    fn follow(&self, slot: &mut Option<Index>) -> Result<(), FollowError> {
-        let layout = self.house.settings.get().layout;
-        let metadata = self.house.vault.join(&layout.metadata);
-        let (mut index, opened) = Index::open(&metadata, &layout)?;
-        self.publish(index.view(), None);
-        self.catch_up_from(&mut index, opened, &layout)?;
-        let index = slot.insert(index);
+    fn follow(&self, work: &mut Work) -> Result<(), FollowError> {
+        if !self.house.is_vault_there() {
+            return Err(FollowError::VaultAway);
+        }
+        if work.index.is_none() {
+            self.make_folder(&work.layout)?;
+            let (mut index, opened) = Index::open(&work.metadata, &work.layout)?;
+            self.show_opened(&index);
+            self.catch_up_from(&mut index, opened, &work.layout)?;
+            work.index = Some(index);
+        }
+        let Work { index: Some(index), layout, metadata, backoff, reread } = work else {
+            return Ok(());
+        };
         let mut seen = 0;
-        let mut staged_since: Option<Instant> = None;
+        let mut staged_since = (index.staged() > 0).then(clock::now);
         let mut resting = false;
         loop {
             let limit = match staged_since {
                 Some(since) => IDLE.min(MAX_STAGED_FOR.saturating_sub(clock::now() - since)),
-                None if resting => LONG,
+                None if resting => LOOK_AT_FILES,
                 None => REST,
             };
-            match self.house.ledger.wait_newer(seen, limit) {
-                Some((version, ledger)) => {
-                    seen = version;
-                    if self.is_stopped() {
-                        index.flush()?;
-                        return Err(FollowError::Stopped);
-                    }
-                    let Some(head) = ledger.head else { continue };
-                    if index.view().at() != Some(head.commit) {
-                        self.catch_up(index, head.commit, &layout)?;
-                        resting = false;
-                        if index.staged() > 0 {
-                            staged_since.get_or_insert(clock::now());
-                        }
-                    }
-                    if staged_since.is_some_and(|it| clock::now() - it >= MAX_STAGED_FOR) {
-                        self.flush(index)?;
-                        staged_since = None;
-                    }
+            let limit = if backoff.is_waiting() { cause::LOOK } else { limit };
+            let newer = self.house.ledger.wait_newer(seen, limit);
+            let quiet = newer.is_none();
+            if let Err(damage) = index.check()
+                && !self.is_stopped()
+            {
+                if !self.house.is_vault_there() {
+                    return Err(FollowError::VaultAway);
                 }
-                None if staged_since.is_some() => {
-                    self.flush(index)?;
-                    staged_since = None;
+                tracing::warn!(%damage, "the index is looked at anew");
+                if let Damage::Changed(_) = damage {
+                    // Nothing of it is believed until then.
+                    self.house.shelf.update(|it| it.view = None);
                 }
-                None if !resting => {
-                    index.rest()?;
-                    self.publish(index.view(), None);
-                    resting = true;
-                }
-                None => {}
+                work.index = None;
+                return Ok(());
             }
+            if let Some((version, ledger)) = newer {
+                seen = version;
+                if self.is_stopped() {
+                    index.flush()?;
+                    return Err(FollowError::Stopped);
+                }
+                // With a disk that cannot be written the rest waits in Git, not in memory.
+                let may_stage = !backoff.is_waiting() || index.staged() < MOST_WAITING;
+                if let Some(head) = ledger.head.filter(|_| may_stage)
+                    && index.view().at() != Some(head.commit)
+                {
+                    self.catch_up(index, head.commit, layout)?;
+                    resting = false;
+                    if index.staged() > 0 {
+                        staged_since.get_or_insert(clock::now());
+                    }
+                }
+            }
+            if quiet && self.read_again(index, reread, layout)? {
+                resting = false;
+                staged_since.get_or_insert(clock::now());
+            }
+            if backoff.is_waiting() && !backoff.is_due(metadata) {
+                continue;
+            }
+            let is_owed = staged_since.is_some_and(|it| clock::now() - it >= MAX_STAGED_FOR);
+            let done = match staged_since {
+                Some(_) if quiet || is_owed || backoff.is_waiting() => self.flush(index),
+                None if quiet && !resting => self.rest(index),
+                _ => continue,
+            };
+            match done {
+                Ok(()) => {
+                    resting = staged_since.is_none();
+                    staged_since = None;
+                    if backoff.is_waiting() {
+                        backoff.over();
+                        // What was committed meanwhile.
+                        seen = 0;
+                    }
+                }
+                // The disk's trouble: nothing is lost, all is searched, it is tried again.
+                Err(err) if !err.spoils_the_index() && index.staged() <= MOST_WAITING => {
+                    self.unwell(&err);
+                    backoff.failed(metadata);
+                    staged_since.get_or_insert(clock::now());
+                }
+                Err(err) => return Err(err),
+            }
+        }
+    }
+
+    /// Makes the folder of derived state, and nothing above the vault.
+    fn make_folder(&self, layout: &Layout) -> Result<(), FollowError> {
+        let mut folder = self.house.vault.clone();
+        for part in Path::new(&layout.metadata) {
+            folder.push(part);
+            // On a read-only disk the index is read as it is, or the notes are.
+            if let Err(err) = fs::create_dir(&folder)
+                && Trouble::of(&err.source).is_none()
+            {
+                return Err(IndexError::from(StoreError::from(err)).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks again at the notes that Git did not give; says whether one of them came in.
+    fn read_again(
+        &self,
+        index: &mut Index,
+        reread: &mut Backoff,
+        layout: &Layout,
+    ) -> Result<bool, FollowError> {
+        let git_dir = &self.house.git_dir;
+        let view = index.view();
+        let damaged: Vec<&Card> = not_in_git(&view).collect();
+        let (Some(first), Some(head)) = (damaged.first(), view.at()) else {
+            reread.over();
+            self.house.problems.clear("git-objects");
+            return Ok(false);
+        };
+        if reread.is_waiting() && !reread.is_due(git_dir) {
+            return Ok(false);
+        }
+        let what = match damaged.len() {
+            1 => format!("`{}` {}", first.path, first.problems.join("; ")),
+            count => format!("{count} notes, as `{}`, {}", first.path, first.problems.join("; ")),
+        };
+        self.house.problems.report("git-objects", Level::Error, &what, DAMAGED_HISTORY);
+        let mut updates = Vec::new();
+        for card in damaged {
+            let entry = self.house.reader.entry(head, &card.path);
+            // What still cannot be read stays named.
+            if let Ok(found) =
+                entry.and_then(|it| update(&self.house.reader, card.path.clone(), it, layout))
+            {
+                updates.push(found);
+            }
+        }
+        reread.failed(git_dir);
+        let came_in = !updates.is_empty();
+        index.stage(updates, head)?;
+        if came_in {
+            self.publish(index.view(), None);
+        }
+        Ok(came_in)
+    }
+
+    /// Shows what was found on the disk, unless something newer is shown already.
+    fn show_opened(&self, index: &Index) {
+        let shown = self.house.shelf.get().view.and_then(|it| it.at());
+        if shown.is_none() {
+            self.publish(index.view(), None);
         }
     }
 
@@ -168,7 +336,7 @@ impl Indexer {
                     Why::Corrupt(what) => format!("it is corrupt: {what}"),
                     Why::Version(what) => format!("it is of another version: {what}"),
                     Why::Unfinished => "the last build did not end".to_owned(),
-                    Why::Unlockable(what) => format!("it cannot be locked: {what}"),
+                    Why::Unreadable(what) => format!("it cannot be read: {what}"),
                 };
                 self.rebuild(index, head, layout, &why)
             }
@@ -202,14 +370,16 @@ impl Indexer {
             if self.is_stopped() {
                 return Err(FollowError::Stopped);
             }
-            updates.push(update(&self.house.reader, path, entry, layout)?);
+            updates.push(update_or_name(&self.house.reader, path, entry, layout)?);
             if count > MANY && at % 64 == 0 {
-                self.house.shelf.update(|it| it.progress = Some((at, count)));
+                self.progress(at, count);
             }
         }
         index.stage(updates, head)?;
         self.publish(index.view(), None);
-        self.house.problems.clear("index");
+        if index.staged() == 0 {
+            self.house.problems.clear("index");
+        }
         let took_ms = (clock::now() - started).as_millis();
         tracing::debug!(commit = %head.short(), notes = count, took_ms, "searchable");
         Ok(())
@@ -226,19 +396,31 @@ impl Indexer {
         let notes = indexed(&self.house.reader, head, layout)?;
         tracing::info!(notes = notes.len(), why, "building the index");
         let total = notes.len();
-        let mut build = index.begin_rebuild(total)?;
-        self.publish(build.view(), Some((0, total)));
+        // What is whole is searched until the new one is.
+        let keeps_old = self.house.shelf.get().view.is_some_and(|it| it.at().is_some());
+        let mut build = match index.begin_rebuild(total) {
+            Err(err) if err.trouble().is_some() => {
+                self.read_into_memory(index, notes, head, layout)?;
+                return Err(err.into());
+            }
+            begun => begun?,
+        };
+        match keeps_old {
+            true => self.progress(0, total),
+            false => self.publish(build.view(), Some((0, total))),
+        }
         for (at, (path, entry)) in notes.into_iter().enumerate() {
             if self.is_stopped() {
                 return Err(FollowError::Stopped);
             }
             if let Update::Put { path, blob, role, doc } =
-                update(&self.house.reader, path, Some(entry), layout)?
+                update_or_name(&self.house.reader, path, Some(entry), layout)?
                 && build.add(&path, blob, role, &doc)?
+                && !keeps_old
             {
                 self.publish(build.view(), Some((at + 1, total)));
             } else if at % 64 == 0 {
-                self.house.shelf.update(|it| it.progress = Some((at, total)));
+                self.progress(at, total);
             }
         }
         let view = build.finish(head)?;
@@ -249,11 +431,45 @@ impl Indexer {
         Ok(())
     }
 
+    /// Makes a few notes searchable where no index can be kept: a vault on a read-only disk.
+    fn read_into_memory(
+        &self,
+        index: &mut Index,
+        notes: Vec<(VaultPath, Entry)>,
+        head: CommitId,
+        layout: &Layout,
+    ) -> Result<(), FollowError> {
+        let is_shown = self.house.shelf.get().view.is_some_and(|it| it.at().is_some());
+        if is_shown || notes.len() > MOST_IN_MEMORY {
+            return Ok(());
+        }
+        let updates = notes
+            .into_iter()
+            .map(|(path, entry)| update_or_name(&self.house.reader, path, Some(entry), layout))
+            .collect::<Result<Vec<_>, _>>()?;
+        index.stage(updates, head)?;
+        self.publish(index.view(), None);
+        Ok(())
+    }
+
+    fn progress(&self, done: usize, total: usize) {
+        self.house.shelf.update(|it| it.progress = Some((done, total)));
+    }
+
     fn flush(&self, index: &mut Index) -> Result<(), FollowError> {
         let started = clock::now();
-        index.flush()?;
+        let flushed = index.flush();
         self.publish(index.view(), None);
+        flushed?;
+        self.house.problems.clear("index");
         tracing::debug!(took_ms = (clock::now() - started).as_millis(), "index durable");
+        Ok(())
+    }
+
+    fn rest(&self, index: &mut Index) -> Result<(), FollowError> {
+        index.rest()?;
+        self.publish(index.view(), None);
+        self.house.problems.clear("index");
         Ok(())
     }
 
@@ -281,64 +497,32 @@ impl Indexer {
         });
     }
 
-    fn unwell(&self, what: &str, remedy: Option<String>) {
+    fn unwell(&self, err: &FollowError) {
+        // A build that failed is no build in progress.
+        self.house.shelf.update(|it| it.progress = None);
+        let remedy = match err {
+            FollowError::Index(err) => err.hint(),
+            FollowError::History(err) => Some(match Trouble::behind(err) {
+                Some(trouble) => trouble.hint().to_owned(),
+                None => DAMAGED_HISTORY.to_owned(),
+            }),
+            FollowError::VaultAway | FollowError::Stopped => None,
+        };
         let remedy = remedy.unwrap_or_else(|| "It is tried again by itself.".to_owned());
-        self.house.problems.report("index", Level::Error, what, &remedy);
+        self.report(&chain(err), &remedy);
+    }
+
+    fn report(&self, what: &str, remedy: &str) {
+        self.house.problems.report("index", Level::Error, what, remedy);
     }
 }
 
-/// Everything that differs between any of the cursors and `head`, as it is in `head`.
-pub fn changed_since(
-    reader: &Reader,
-    cursors: &BTreeSet<CommitId>,
-    head: CommitId,
-) -> Result<BTreeMap<VaultPath, Option<Entry>>, ReadError> {
-    let mut changed = BTreeMap::new();
-    for cursor in cursors {
-        for (path, change) in reader.diff(Some(*cursor), head)?.iter() {
-            changed.insert(path.clone(), change.new);
+impl FollowError {
+    /// Whether what is open cannot be trusted any more.
+    fn spoils_the_index(&self) -> bool {
+        match self {
+            Self::Index(err) => !err.is_transient(),
+            Self::History(_) | Self::VaultAway | Self::Stopped => false,
         }
     }
-    Ok(changed)
-}
-
-/// Every path in `head` that the index holds.
-pub fn indexed(
-    reader: &Reader,
-    head: CommitId,
-    layout: &Layout,
-) -> Result<Vec<(VaultPath, Entry)>, ReadError> {
-    let mut list = reader.list(head)?;
-    list.retain(|(path, entry)| is_read(path, entry, layout));
-    Ok(list)
-}
-
-/// What the index has to do about one path.
-pub fn update(
-    reader: &Reader,
-    path: VaultPath,
-    entry: Option<Entry>,
-    layout: &Layout,
-) -> Result<Update, ReadError> {
-    Ok(match entry {
-        Some(entry) if is_read(&path, &entry, layout) => {
-            let doc = match reader.read_note(&path, entry.blob)? {
-                Ok(bytes) => read_note(&path, &bytes),
-                Err(why) => {
-                    // Found by its name, and named in `status`; not by what stands for it.
-                    let mut doc = read_note(&path, b"");
-                    doc.problems.push(why);
-                    doc
-                }
-            };
-            Update::Put { role: role_of(&path, layout), blob: entry.blob, doc, path }
-        }
-        _ => Update::Remove(path),
-    })
-}
-
-/// Whether the content of a path is read for the index: a symlink's is only its target.
-fn is_read(path: &VaultPath, entry: &Entry, layout: &Layout) -> bool {
-    matches!(entry.mode, FileMode::File | FileMode::Executable)
-        && role_of(path, layout).is_indexed()
 }

@@ -43,8 +43,8 @@ pub enum Wake {
     Settled(Hints),
     /// Asks, with the hints that were there.
     Asked(Hints, Vec<Ask>),
-    /// It is time to look again.
-    Due(Hints),
+    /// It is time to see what is due; [`Intake::take_owed`] gives what was put back.
+    Due,
     Stop,
 }
 
@@ -63,6 +63,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     hints: Hints,
+    /// What a turn could not finish: looked at again when that is due, or when somebody asks.
+    owed: Hints,
     /// How many places the committer has taken and is not done with.
     taken: usize,
     settle: Option<Settle>,
@@ -72,9 +74,14 @@ struct State {
 }
 
 impl State {
-    fn take(&mut self) -> Hints {
-        self.taken = places(&self.hints);
-        std::mem::take(&mut self.hints)
+    /// What was noticed; with what is owed, if that is due too.
+    fn take(&mut self, with_owed: bool) -> Hints {
+        let mut hints = std::mem::take(&mut self.hints);
+        if with_owed {
+            hints.merge(std::mem::take(&mut self.owed));
+        }
+        self.taken = places(&hints);
+        hints
     }
 }
 
@@ -98,9 +105,26 @@ impl Intake {
         self.inner.wake.notify_all();
     }
 
-    /// Puts back what a turn could not finish; it does not restart the quiet window.
+    /// Puts back what a turn could not finish. It neither restarts the quiet window nor rides on
+    /// the next edit: what failed is tried again in its own time.
     pub fn put_back(&self, hints: Hints) {
-        self.lock().hints.merge(hints);
+        self.lock().owed.merge(hints);
+    }
+
+    /// Takes what was put back, and what was noticed unless a burst is still going on.
+    pub fn take_owed(&self) -> Hints {
+        let mut state = self.lock();
+        if state.settle.is_none() {
+            return state.take(true);
+        }
+        let owed = std::mem::take(&mut state.owed);
+        state.taken = places(&owed);
+        owed
+    }
+
+    /// Whether something was put back.
+    pub fn owes(&self) -> bool {
+        !self.lock().owed.is_empty()
     }
 
     /// Asks, and waits for the answer; `None` when the time runs out or the committer is gone.
@@ -118,8 +142,12 @@ impl Intake {
     pub fn set_paused(&self, paused: bool) {
         let mut state = self.lock();
         state.paused = paused;
-        if !paused && state.settle.is_none() && !state.hints.is_empty() {
-            state.settle = Some(Settle::at(clock::now()).end_early());
+        if !paused {
+            let owed = std::mem::take(&mut state.owed);
+            state.hints.merge(owed);
+            if state.settle.is_none() && !state.hints.is_empty() {
+                state.settle = Some(Settle::at(clock::now()).end_early());
+            }
         }
         drop(state);
         self.inner.wake.notify_all();
@@ -138,7 +166,12 @@ impl Intake {
     /// How many places wait to be looked at, or are being looked at and committed.
     pub fn pending(&self) -> usize {
         let state = self.lock();
-        state.taken + places(&state.hints)
+        let (hints, owed) = (&state.hints, &state.owed);
+        // A path that is owed and edited again is one edit.
+        let twice = owed.paths.intersection(&hints.paths).count()
+            + owed.folders.intersection(&hints.folders).count()
+            + usize::from(owed.rescan && hints.rescan);
+        state.taken + places(hints) + places(owed) - twice
     }
 
     /// Says that what was taken is committed, named in the ledger or put back.
@@ -157,7 +190,7 @@ impl Intake {
             if !state.asks.is_empty() {
                 state.settle = None;
                 let asks = std::mem::take(&mut state.asks);
-                return Wake::Asked(state.take(), asks);
+                return Wake::Asked(state.take(true), asks);
             }
             let settled_at = match (&state.settle, state.paused) {
                 (Some(settle), false) => Some(settle.due_at(quiet, max_wait)),
@@ -165,15 +198,11 @@ impl Intake {
             };
             if settled_at.is_some_and(|it| it <= now) {
                 state.settle = None;
-                return Wake::Settled(state.take());
+                return Wake::Settled(state.take(false));
             }
             if look_again <= now {
                 // The quiet window stays what it was: only a look that was owed is made.
-                return Wake::Due(if state.settle.is_none() {
-                    state.take()
-                } else {
-                    Hints::default()
-                });
+                return Wake::Due;
             }
             let until = settled_at.map_or(look_again, |it| it.min(look_again));
             state = self

@@ -3,6 +3,8 @@
 //! Owns every thread. `boot` is the order of starting; stopping is its reverse.
 
 pub mod boot;
+pub mod cause;
+pub mod changes;
 pub mod committer;
 pub mod create;
 pub mod desk;

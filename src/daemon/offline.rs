@@ -9,10 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::base::clock;
-use crate::base::lock;
 use crate::config::{self, Dirs, Settings};
 use crate::daemon::committer::chain;
-use crate::daemon::{health, indexer, pages};
+use crate::daemon::{changes, health, pages};
 use crate::history::Reader;
 use crate::index::{Index, IndexReader, IndexView, Update};
 use crate::render::status::{Agent, Head, Index as IndexStatus, Mount, Problem, Status, Watch};
@@ -84,7 +83,7 @@ fn view(
         Ok(reader) if reader.cursors().iter().all(|it| history.exists(*it)) => reader,
         _ => return build(vault, history, head, layout, progress),
     };
-    let changes = indexer::changed_since(history, reader.cursors(), head)?;
+    let changes = changes::changed_since(history, reader.cursors(), head)?;
     let all = changes.len();
     let deadline = clock::now() + CATCH_UP;
     let mut updates: Vec<Update> = Vec::new();
@@ -92,7 +91,7 @@ fn view(
         if updates.len() >= MOST_PATHS || clock::now() >= deadline {
             break;
         }
-        updates.push(indexer::update(history, path, entry, layout)?);
+        updates.push(changes::update(history, path, entry, layout)?);
     }
     let read = updates.len();
     let partial = (read < all)
@@ -110,20 +109,17 @@ fn build(
     layout: &Layout,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Ready, Box<dyn std::error::Error>> {
-    let notes = indexer::indexed(history, head, layout)?;
+    let notes = changes::indexed(history, head, layout)?;
     let total = notes.len();
-    // Nobody else may write while we do; an agent that starts meanwhile has to wait.
-    let held = lock::try_lock_dir(vault)?;
-    let kept = match &held {
-        Some(_) => Index::open(&vault.join(&layout.metadata), layout).map(|it| it.0).ok(),
-        None => None,
-    };
+    // Nobody else may write it while we do: an agent that starts meanwhile does all else, and opens
+    // what we leave.
+    let kept = Index::open(&vault.join(&layout.metadata), layout).map(|it| it.0).ok();
     if let Some(mut index) = kept
         && let Ok(mut build) = index.begin_rebuild(total)
     {
         for (at, (path, entry)) in notes.into_iter().enumerate() {
             if let Update::Put { path, blob, role, doc } =
-                indexer::update(history, path, Some(entry), layout)?
+                changes::update(history, path, Some(entry), layout)?
             {
                 build.add(&path, blob, role, &doc)?;
             }
@@ -133,7 +129,7 @@ fn build(
     }
     let mut updates = Vec::new();
     for (at, (path, entry)) in notes.into_iter().take(MOST_PATHS).enumerate() {
-        updates.push(indexer::update(history, path, Some(entry), layout)?);
+        updates.push(changes::update(history, path, Some(entry), layout)?);
         progress(at + 1, total);
     }
     let partial = (updates.len() < total)

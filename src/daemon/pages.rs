@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::render;
 use crate::search::{BranchState, Query, Results};
 use crate::serve::{Answer, Form};
+use crate::vault::CommitId;
 
 /// A page of results in the form asked for.
 pub fn answer(query: &Query, results: &Results, form: Form, vault: &Path) -> Answer {
@@ -37,6 +38,20 @@ pub fn not_ready(progress: Option<(usize, usize)>) -> Results {
             None => "the index is being opened".to_owned(),
         }),
         ranking: String::new(),
+    }
+}
+
+/// The answer where somebody touched the index's files: whatever they say now is not believed.
+pub fn damaged(at: Option<CommitId>) -> Results {
+    Results {
+        at,
+        keyword: BranchState::Off("the index was damaged"),
+        partial: Some(
+            "another program changed the index's files; it is looked at, and made again where \
+             it must be"
+                .to_owned(),
+        ),
+        ..not_ready(None)
     }
 }
 

@@ -13,16 +13,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tantivy::directory::error::LockError;
 use tantivy::indexer::{LogMergePolicy, UserOperation};
-use tantivy::{IndexWriter, TantivyDocument, TantivyError};
+use tantivy::{IndexWriter, TantivyDocument};
 
 use crate::base::fault;
 use crate::base::fs;
+use crate::base::lock::{DirLock, try_lock_dir};
 use crate::base::process;
 use crate::base::store::StoreError;
+use crate::base::trouble::Trouble;
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
+use crate::index::directory::Folder;
+use crate::index::error::{IndexError, Opened, Why};
+use crate::index::guard::{Damage, Guard};
 use crate::index::merge::worth_merging;
 use crate::index::overlay::{Overlay, Waiting};
 use crate::index::rebuild::Rebuild;
@@ -44,82 +48,6 @@ pub enum Update {
     Remove(VaultPath),
 }
 
-/// How an index was found.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Opened {
-    /// It can go on. The differences from each of these commits to HEAD are to be applied.
-    Ready { cursors: BTreeSet<CommitId> },
-    /// It has to be built ([`Index::begin_rebuild`]).
-    Rebuild(Why),
-}
-
-/// Why an index has to be built.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Why {
-    Missing,
-    Corrupt(String),
-    /// Made by another version of this program.
-    Version(String),
-    /// The last build did not end.
-    Unfinished,
-    /// It lies where no lock can be made, as on a read-only disk.
-    Unlockable(String),
-}
-
-/// Why the index could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
-pub enum IndexError {
-    #[error("Cannot write the stores beside the keyword index")]
-    Stores(#[from] StoreError),
-    #[error("Keyword index is written by another process")]
-    Busy,
-    #[error("Cannot lock the keyword index")]
-    Lock(#[source] Arc<std::io::Error>),
-    #[error("Keyword index failed")]
-    Keyword(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// [`Opened::Rebuild`] was not followed by a build.
-    #[error("Index has to be built first")]
-    NotBuilt,
-}
-
-impl IndexError {
-    /// Whether the same call may succeed later with nothing changed by hand.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Stores(err) => err.is_transient(),
-            Self::Busy | Self::Lock(_) => true,
-            Self::Keyword(_) | Self::NotBuilt => false,
-        }
-    }
-
-    /// What the person at the keyboard can do about it.
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Stores(err) => err.hint(),
-            Self::Busy => Some("End the other agent of this vault.".to_owned()),
-            Self::Lock(_) => {
-                Some("Check that its folder is there and can be written, and its disk.".to_owned())
-            }
-            Self::Keyword(_) | Self::NotBuilt => Some(
-                "It is made anew from the notes by itself; if that fails again, stop the agent \
-                 and delete `mem_metadata`."
-                    .to_owned(),
-            ),
-        }
-    }
-}
-
-impl From<TantivyError> for IndexError {
-    fn from(err: TantivyError) -> Self {
-        match err {
-            TantivyError::LockFailure(LockError::LockBusy, _) => Self::Busy,
-            // The folder is gone, read-only or full: no other process has to do with it.
-            TantivyError::LockFailure(LockError::IoError(err), _) => Self::Lock(err),
-            err => Self::Keyword(Box::new(err)),
-        }
-    }
-}
-
 /// The index and its one writer.
 pub struct Index {
     pub(super) dir: PathBuf,
@@ -133,6 +61,8 @@ pub struct Index {
     /// Whether a store may hold more of a path than the others know.
     cautious: bool,
     pub(super) view: Arc<IndexView>,
+    /// One writer a folder, be it an agent or a command; `None` where no folder can be made.
+    _lock: Option<DirLock>,
 }
 
 /// What lies on the disk.
@@ -145,6 +75,7 @@ pub(super) struct Disk {
     pub(super) graves: Option<Arc<Graves>>,
     pub(super) generation: String,
     pub(super) at: Option<CommitId>,
+    pub(super) guard: Arc<Guard>,
 }
 
 /// What tantivy carries with each commit.
@@ -164,6 +95,7 @@ impl Index {
     pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
         let fields = Arc::new(Fields::new());
         let mut index = Self {
+            _lock: lock(metadata_dir)?,
             dir: metadata_dir.to_owned(),
             layout: layout.clone(),
             disk: None,
@@ -230,7 +162,8 @@ impl Index {
             self.publish(None);
             return Ok(());
         }
-        let flushed = self.write_waiting();
+        let flushed = self.write_waiting().map_err(|err| self.with_its_cause(err));
+        self.renew_guard();
         match &flushed {
             Ok(()) => {
                 self.overlay = Overlay::default();
@@ -253,6 +186,42 @@ impl Index {
     /// lines gone, small segments made one, the writer closed and its memory given back.
     pub fn rest(&mut self) -> Result<(), IndexError> {
         self.flush()?;
+        let rested = self.tidy_up();
+        self.renew_guard();
+        self.publish(None);
+        rested
+    }
+
+    /// Whether the files are as they were left. Where they are not, the index is opened anew, which
+    /// looks at all that is in them.
+    pub fn check(&self) -> Result<(), Damage> {
+        match &self.disk {
+            Some(Disk { writer: None, guard, .. }) => guard.check(),
+            Some(disk) => disk.guard.check_segments(),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread of tantivy's that met a full disk ends, and does not say why.
+    fn with_its_cause(&self, err: IndexError) -> IndexError {
+        match fs::try_write_in(&self.dir) {
+            Err(cause) if matches!(err, IndexError::Keyword(_)) => {
+                match Trouble::of(&cause.source) {
+                    Some(_) => IndexError::Disk(Arc::new(cause.source)),
+                    None => err,
+                }
+            }
+            _ => err,
+        }
+    }
+
+    fn renew_guard(&mut self) {
+        if let Some(disk) = &mut self.disk {
+            disk.guard = Arc::new(disk.guard.renewed(&self.dir));
+        }
+    }
+
+    fn tidy_up(&mut self) -> Result<(), IndexError> {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         if let Some(at) = self.at.filter(|it| disk.at != Some(*it)) {
             disk.stores.append(Pages::default(), Some(&at.to_string()))?;
@@ -266,7 +235,6 @@ impl Index {
             if self.cautious {
                 disk.graves = None;
             }
-            self.publish(None);
             process::give_memory_back();
         }
         Ok(())
@@ -281,28 +249,33 @@ impl Index {
     }
 
     fn open_disk(&mut self) -> Result<Opened, IndexError> {
+        // Before anything is read, so that what changes meanwhile is seen.
+        let guard = Arc::new(Guard::of(&self.dir));
         let stores = match Stores::open(&self.dir) {
             Ok(stores) => stores,
             Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
+        let rebuild = |why: Why| match why {
+            Why::Unreadable(err) => Err(IndexError::Disk(err)),
+            why => Ok(Opened::Rebuild(why)),
+        };
         let keyword = match open_keyword(&self.dir, &self.fields) {
             Ok(keyword) => keyword,
-            Err(why) => return Ok(Opened::Rebuild(why)),
+            Err(why) => return rebuild(why),
         };
-        let corrupt = |why: String| Ok(Opened::Rebuild(Why::Corrupt(why)));
         match keyword.validate_checksum() {
             Ok(bad) if bad.is_empty() => {}
-            Ok(bad) => return corrupt(format!("{bad:?}")),
-            Err(err) => return corrupt(err.to_string()),
+            Ok(bad) => return rebuild(Why::Corrupt(format!("{bad:?}"))),
+            Err(err) => return rebuild(Why::from(err)),
         }
         let shelf = match Shelf::of(&keyword, &self.fields, None) {
             Ok(shelf) => Arc::new(shelf),
-            Err(err) => return corrupt(err.to_string()),
+            Err(err) => return rebuild(Why::from(err)),
         };
         let (cursors, generation) = match cursors(&stores, &keyword) {
             Ok(found) => found,
-            Err(why) => return Ok(Opened::Rebuild(why)),
+            Err(why) => return rebuild(why),
         };
         let (state, highest) = match stores.read(&self.layout) {
             Ok(read) => read,
@@ -315,7 +288,10 @@ impl Index {
         self.at = cursors.iter().next().copied().filter(|_| cursors.len() == 1);
         let at = self.at;
         let graves = (!self.cautious).then(|| Arc::new(Graves::none(&shelf)));
-        self.disk = Some(Disk { stores, keyword, writer: None, shelf, graves, generation, at });
+        let writer = None;
+        self.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
+        // Opening may have cut a torn tail off.
+        self.renew_guard();
         Ok(Opened::Ready { cursors })
     }
 
@@ -397,7 +373,8 @@ impl Index {
             self.at,
             building,
             Some(&self.dir),
-        );
+        )
+        .guarded(self.disk.as_ref().map(|it| Arc::clone(&it.guard)));
     }
 }
 
@@ -457,25 +434,14 @@ impl Disk {
     }
 }
 
-impl From<&StoreError> for Why {
-    fn from(err: &StoreError) -> Self {
-        match err {
-            StoreError::Missing { .. } => Self::Missing,
-            StoreError::Version { .. } => Self::Version(err.to_string()),
-            StoreError::Corrupt { .. } | StoreError::Io(_) => Self::Corrupt(err.to_string()),
-        }
+/// Keeps a second writer away, in this process or another.
+fn lock(dir: &Path) -> Result<Option<DirLock>, IndexError> {
+    if fs::create_dir(dir).is_err() && fs::stat(dir).is_err() {
+        return Ok(None);
     }
-}
-
-impl std::fmt::Display for Why {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Missing => f.write_str("There is no index yet"),
-            Self::Corrupt(why) => write!(f, "Index is damaged: {why}"),
-            Self::Version(why) => write!(f, "Index is of another version: {why}"),
-            Self::Unfinished => f.write_str("The last build of the index did not end"),
-            Self::Unlockable(why) => write!(f, "Index cannot be locked: {why}"),
-        }
+    match try_lock_dir(dir).map_err(StoreError::from)? {
+        Some(lock) => Ok(Some(lock)),
+        None => Err(IndexError::Busy),
     }
 }
 
@@ -491,10 +457,10 @@ pub(super) fn open_keyword(dir: &Path, fields: &Fields) -> Result<tantivy::Index
         return Err(Why::Missing);
     }
     // A damaged file makes tantivy panic here and there.
-    let opened = std::panic::catch_unwind(|| tantivy::Index::open_in_dir(&dir));
+    let opened = std::panic::catch_unwind(|| tantivy::Index::open(Folder::open(&dir)?));
     let mut index = match opened {
         Ok(Ok(index)) => index,
-        Ok(Err(err)) => return Err(Why::Corrupt(err.to_string())),
+        Ok(Err(err)) => return Err(Why::from(err)),
         Err(_) => return Err(Why::Corrupt("unreadable metadata".to_owned())),
     };
     if index.schema() != fields.schema {
@@ -509,7 +475,7 @@ pub(super) fn cursors(
     stores: &Stores,
     keyword: &tantivy::Index,
 ) -> Result<(BTreeSet<CommitId>, String), Why> {
-    let metas = keyword.load_metas().map_err(|err| Why::Corrupt(err.to_string()))?;
+    let metas = keyword.load_metas().map_err(Why::from)?;
     let payload = metas.payload.ok_or(Why::Unfinished)?;
     let payload: Payload =
         serde_json::from_str(&payload).map_err(|err| Why::Corrupt(err.to_string()))?;

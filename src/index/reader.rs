@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::index::card::Card;
-use crate::index::indexer::{IndexError, Update, Why, cursors, open_keyword};
+use crate::index::error::{IndexError, Why};
+use crate::index::indexer::{Update, cursors, open_keyword};
 use crate::index::overlay::Overlay;
 use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
@@ -120,12 +121,7 @@ impl IndexReader {
             Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
-        let shelf = match Shelf::of(&keyword, &fields, None).map_err(IndexError::from) {
-            Ok(shelf) => shelf,
-            // Reading takes a lock file too: where none can be written the notes are read instead.
-            Err(IndexError::Lock(err)) => return Ok(Err(Why::Unlockable(err.to_string()))),
-            Err(err) => return Err(err),
-        };
+        let shelf = Shelf::of(&keyword, &fields, None)?;
         let next_id = highest.max(shelf.highest_note()) + 1;
         let (fields, shelf) = (Arc::new(fields), Some(Arc::new(shelf)));
         Ok(Ok(Self { state, fields, shelf, next_id, cursors, dir: Some(dir.to_owned()) }))

@@ -9,17 +9,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tantivy::TantivyDocument;
 use tantivy::indexer::UserOperation;
-use tantivy::{TantivyDocument, directory::MmapDirectory};
 
 use crate::base::clock;
 use crate::base::store::StoreError;
 use crate::base::{fs, process};
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
-use crate::index::indexer::{
-    Disk, Index, IndexError, boxed, keyword_dir, open_writer, schema_mark,
-};
+use crate::index::directory::Folder;
+use crate::index::error::IndexError;
+use crate::index::guard::Guard;
+use crate::index::indexer::{Disk, Index, boxed, keyword_dir, open_writer, schema_mark};
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
@@ -57,16 +58,17 @@ impl<'a> Rebuild<'a> {
         let generation = format!("{}{:x}", schema_mark(), clock::unix_seconds()) + &suffix();
         let stores = Stores::create(&index.dir, &generation)?;
         let folder = keyword_dir(&index.dir);
-        fs::create_dir_all(&folder).map_err(StoreError::from)?;
-        let directory = MmapDirectory::open(&folder).map_err(boxed)?;
+        fs::create_dir(&folder).map_err(StoreError::from)?;
+        let directory = Folder::open(&folder).map_err(tantivy::TantivyError::from)?;
         let keyword = tantivy::Index::builder()
             .schema(index.fields.schema.clone())
             .tokenizers(tokenizers())
             .open_or_create(directory)?;
         let writer = Some(open_writer(&keyword)?);
         let shelf = Arc::new(Shelf::of(&keyword, &index.fields, None)?);
-        let graves = None;
-        index.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at: None });
+        let guard = Arc::new(Guard::of(&index.dir));
+        let (graves, at) = (None, None);
+        index.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
         index.state = State::new(&index.layout);
         let progress = Building { done: 0, total };
         let mut rebuild = Self {
@@ -135,6 +137,7 @@ impl<'a> Rebuild<'a> {
             writer.wait_merging_threads()?;
         }
         disk.renew(&self.index.fields)?;
+        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir));
         process::give_memory_back();
         self.index.at = Some(at);
         self.index.publish(None);
@@ -146,6 +149,7 @@ impl<'a> Rebuild<'a> {
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         disk.commit(None)?;
         disk.renew(&self.index.fields)?;
+        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir));
         self.publish();
         Ok(())
     }

@@ -49,8 +49,9 @@ impl Stores {
     pub(super) fn create(dir: &Path, generation: &str) -> Result<Self, StoreError> {
         let make = |(name, format): (&str, &str)| {
             let path = dir.join(name);
+            // Not `dir` itself: where the vault was moved away nothing is made in its place.
             if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent)?;
+                fs::create_dir(parent)?;
             }
             let heading = Heading {
                 format: format.to_owned(),

@@ -216,7 +216,7 @@ fn a_kill_at_any_point_loses_nothing() {
         match opened {
             Opened::Ready { cursors } => assert_eq!(cursors, expected, "{point}"),
             Opened::Rebuild(why) => {
-                assert_eq!((why, expected.len()), (Why::Unfinished, 0), "{point}");
+                assert!(matches!(why, Why::Unfinished) && expected.is_empty(), "{point}: {why}");
             }
         }
         let index = reopened(dir.path(), &[before(), after()]);
@@ -252,7 +252,7 @@ fn what_is_missing_damaged_or_of_another_version_is_built_again() {
             }
             let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
             let Opened::Rebuild(why) = opened else { panic!("{store} {damage}") };
-            assert_eq!(why == Why::Missing, damage == "gone", "{store} {damage}: {why}");
+            assert_eq!(matches!(why, Why::Missing), damage == "gone", "{store} {damage}: {why}");
             assert!(
                 IndexReader::open(dir.path(), &Layout::default()).unwrap().is_err()
                     || damage == "flipped"
@@ -264,7 +264,7 @@ fn what_is_missing_damaged_or_of_another_version_is_built_again() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
-    assert_eq!(opened, Opened::Rebuild(Why::Missing));
+    assert!(matches!(opened, Opened::Rebuild(Why::Missing)), "{opened:?}");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn a_build_shows_its_parts_and_an_old_index_serves_to_the_end_of_a_new_one() {
     drop(rebuild);
     drop(index);
     let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
-    assert_eq!(opened, Opened::Rebuild(Why::Unfinished));
+    assert!(matches!(opened, Opened::Rebuild(Why::Unfinished)), "{opened:?}");
     super::testing::rebuild(&mut index, vec![put("old.md", "tide")], commit(1));
     let mut rebuild = index.begin_rebuild(1).unwrap();
     let Update::Put { path, blob, role, doc } = put("new.md", "tide") else { unreachable!() };
@@ -373,7 +373,8 @@ fn dead_lines_are_dropped_and_the_rest_stays() {
     let said = facts(&index.view());
     drop(index);
     let (index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
-    assert_eq!(opened, Opened::Ready { cursors: BTreeSet::from([commit(20)]) });
+    let Opened::Ready { cursors } = opened else { panic!("{opened:?}") };
+    assert_eq!(cursors, BTreeSet::from([commit(20)]));
     assert_eq!(facts(&index.view()), said);
     assert_eq!(index.view().inlinks(&path("b.md")).len(), 40);
 }

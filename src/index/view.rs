@@ -16,6 +16,7 @@ use crate::base::fs;
 use crate::index::IndexError;
 use crate::index::ask::Ask;
 use crate::index::card::Card;
+use crate::index::guard::{Damage, Guard};
 use crate::index::keyword::{self, Candidate, Found, Ground, Share, Weights};
 use crate::index::living::Living;
 use crate::index::schema::Fields;
@@ -35,6 +36,8 @@ pub struct IndexView {
     at: Option<CommitId>,
     building: Option<Building>,
     dir: Option<PathBuf>,
+    /// By which it is seen that somebody touched the files below.
+    guard: Option<Arc<Guard>>,
     memo: Memo,
 }
 
@@ -78,7 +81,22 @@ impl IndexView {
         dir: Option<&Path>,
     ) -> Arc<Self> {
         let (dir, memo) = (dir.map(Path::to_owned), Memo::default());
-        Arc::new(Self { state, shelves, graves, fields, at, building, dir, memo })
+        Arc::new(Self { state, shelves, graves, fields, at, building, dir, guard: None, memo })
+    }
+
+    /// The same view, which tells when somebody touches its files.
+    pub(super) fn guarded(self: Arc<Self>, guard: Option<Arc<Guard>>) -> Arc<Self> {
+        let mut view = self;
+        if let Some(own) = Arc::get_mut(&mut view) {
+            own.guard = guard;
+        }
+        view
+    }
+
+    /// Whether the files behind this view are as they were written: asked after a query, which
+    /// then may be believed. It costs one `stat` a file.
+    pub fn check(&self) -> Result<(), Damage> {
+        self.guard.as_ref().map_or(Ok(()), |it| it.check_segments())
     }
 
     /// The commit that answers are true for; `None` before the first build has ended.

@@ -56,10 +56,12 @@ impl Socket {
     /// Serves until the task is dropped.
     pub async fn serve(self, handler: Arc<dyn Handler>) {
         let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
+        let mut failures: u32 = 0;
         loop {
             let Ok(permit) = Arc::clone(&clients).acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
+                    failures = 0;
                     let handler = Arc::clone(&handler);
                     tokio::spawn(async move {
                         if let Err(err) = converse(stream, handler).await {
@@ -70,8 +72,12 @@ impl Socket {
                 }
                 Err(err) => {
                     // Out of file handles, most likely: it passes.
-                    tracing::warn!(error = %err, "cannot accept a client");
-                    tokio::time::sleep(Duration::from_millis(200)).await;
+                    failures = failures.saturating_add(1);
+                    if failures.is_power_of_two() {
+                        tracing::warn!(error = %err, failures, "cannot accept a client");
+                    }
+                    let pause = Duration::from_millis(100) * failures.min(20);
+                    tokio::time::sleep(pause).await;
                 }
             }
         }

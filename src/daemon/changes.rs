@@ -1,0 +1,102 @@
+//! What the index has to do about a path: from Git's differences to updates.
+//!
+//! Takes commits, gives the paths that differ and what they say in HEAD. Blocking, any thread.
+//!
+//! **Invariant:** a note that Git does not give keeps none of its neighbours out: it is there by
+//! its name, with the reason among its problems.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::base::trouble::Trouble;
+use crate::daemon::committer::chain;
+use crate::history::{ReadError, Reader};
+use crate::index::{Card, IndexView, Update};
+use crate::vault::note::read_note;
+use crate::vault::role::role_of;
+use crate::vault::{BlobId, CommitId, Entry, FileMode, Layout, VaultPath};
+
+/// Everything that differs between any of the cursors and `head`, as it is in `head`.
+pub fn changed_since(
+    reader: &Reader,
+    cursors: &BTreeSet<CommitId>,
+    head: CommitId,
+) -> Result<BTreeMap<VaultPath, Option<Entry>>, ReadError> {
+    let mut changed = BTreeMap::new();
+    for cursor in cursors {
+        for (path, change) in reader.diff(Some(*cursor), head)?.iter() {
+            changed.insert(path.clone(), change.new);
+        }
+    }
+    Ok(changed)
+}
+
+/// Every path in `head` that the index holds.
+pub fn indexed(
+    reader: &Reader,
+    head: CommitId,
+    layout: &Layout,
+) -> Result<Vec<(VaultPath, Entry)>, ReadError> {
+    let mut list = reader.list(head)?;
+    list.retain(|(path, entry)| is_read(path, entry, layout));
+    Ok(list)
+}
+
+/// What the index has to do about one path.
+pub fn update(
+    reader: &Reader,
+    path: VaultPath,
+    entry: Option<Entry>,
+    layout: &Layout,
+) -> Result<Update, ReadError> {
+    Ok(match entry {
+        Some(entry) if is_read(&path, &entry, layout) => {
+            let doc = match reader.read_note(&path, entry.blob)? {
+                Ok(bytes) => read_note(&path, &bytes),
+                Err(why) => {
+                    // Found by its name, and named in `status`; not by what stands for it.
+                    let mut doc = read_note(&path, b"");
+                    doc.problems.push(why);
+                    doc
+                }
+            };
+            Update::Put { role: role_of(&path, layout), blob: entry.blob, doc, path }
+        }
+        _ => Update::Remove(path),
+    })
+}
+
+/// The same; of a note whose object in Git is damaged only the name is indexed, with the reason
+/// among its problems, so that it does not keep its neighbours out.
+pub fn update_or_name(
+    reader: &Reader,
+    path: VaultPath,
+    entry: Option<Entry>,
+    layout: &Layout,
+) -> Result<Update, ReadError> {
+    let err = match update(reader, path.clone(), entry, layout) {
+        Err(err) if Trouble::behind(&err).is_none() => err,
+        other => return other,
+    };
+    // A repository that is gone as a whole is another matter.
+    reader.head()?;
+    let mut doc = read_note(&path, b"");
+    doc.problems = vec![format!("{NOT_IN_GIT}: {}", chain(&err))];
+    // The content is unknown: whatever is read later is another one.
+    let Some(blob) = BlobId::from_bytes(&[0; 20]) else { return Err(err) };
+    Ok(Update::Put { role: role_of(&path, layout), blob, doc, path })
+}
+
+/// How the problem of a note begins whose content Git does not give.
+const NOT_IN_GIT: &str = "cannot be read from Git";
+
+/// The notes of a view whose content Git did not give.
+pub fn not_in_git(view: &IndexView) -> impl Iterator<Item = &Card> {
+    let is_damaged = |it: &&Card| it.problems.iter().any(|it| it.starts_with(NOT_IN_GIT));
+    view.troubled().iter().map(|it| &**it).filter(is_damaged)
+}
+
+/// Whether the content of a path is read for the index: a symlink's is only its target.
+fn is_read(path: &VaultPath, entry: &Entry, layout: &Layout) -> bool {
+    matches!(entry.mode, FileMode::File | FileMode::Executable)
+        && role_of(path, layout).is_indexed()
+}

@@ -1,0 +1,121 @@
+//! Notices when somebody else touches the index's files.
+//!
+//! Takes the folder of derived state as it was left, says whether it still is. Blocking (one `stat`
+//! a file), any thread.
+//!
+//! **Invariant:** a file that a view reads was written once and is never changed by us: if it is
+//! another one now, what the view says is not to be trusted.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::base::fs;
+use crate::base::mapped;
+use crate::index::indexer::keyword_dir;
+use crate::index::stores::Stores;
+
+/// The files as they were left.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    files: BTreeMap<PathBuf, Print>,
+    lost_pages: u64,
+}
+
+/// By which a file is known again.
+type Print = (u64, u64, i64, i64);
+
+/// What somebody did to the index's files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Damage {
+    /// A file is gone. What is mapped of it can still be read.
+    Gone(PathBuf),
+    /// A file was written over, cut or replaced.
+    Changed(PathBuf),
+}
+
+impl Guard {
+    /// The files as they are now.
+    pub(super) fn of(dir: &Path) -> Self {
+        let mut files = BTreeMap::new();
+        for folder in Stores::folders(dir).into_iter().chain([keyword_dir(dir)]) {
+            for entry in fs::read_dir(&folder).unwrap_or_default() {
+                let path = entry.path();
+                if !is_lock(&path)
+                    && let Some(print) = print_of(&path)
+                {
+                    files.insert(path, print);
+                }
+            }
+        }
+        Self { files, lost_pages: mapped::lost_pages() }
+    }
+
+    /// The files as they are now, after we wrote; what is written once is held to what it was.
+    pub(super) fn renewed(&self, dir: &Path) -> Self {
+        let mut now = Self::of(dir);
+        now.lost_pages = self.lost_pages;
+        for (path, print) in self.files.iter().filter(|it| is_segment(it.0)) {
+            if let Some(known) = now.files.get_mut(path) {
+                *known = *print;
+            }
+        }
+        now
+    }
+
+    /// Whether all is as it was left: asked while nobody writes.
+    pub(super) fn check(&self) -> Result<(), Damage> {
+        for (path, print) in &self.files {
+            match print_of(path) {
+                None => return Err(Damage::Gone(path.clone())),
+                Some(now) if now != *print => return Err(Damage::Changed(path.clone())),
+                Some(_) => {}
+            }
+        }
+        self.check_pages()
+    }
+
+    /// Whether what is read by queries is as it was left: asked at any time. Files that are gone
+    /// were merged away, or can still be read.
+    pub(super) fn check_segments(&self) -> Result<(), Damage> {
+        for (path, print) in self.files.iter().filter(|it| is_segment(it.0)) {
+            if print_of(path).is_some_and(|now| now != *print) {
+                return Err(Damage::Changed(path.clone()));
+            }
+        }
+        self.check_pages()
+    }
+
+    fn check_pages(&self) -> Result<(), Damage> {
+        match mapped::lost_pages() == self.lost_pages {
+            true => Ok(()),
+            false => Err(Damage::Changed(PathBuf::from("a file in memory"))),
+        }
+    }
+}
+
+/// Tantivy's own locks come and go.
+fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "lock")
+}
+
+/// Whether tantivy writes this file once: all but its lists.
+fn is_segment(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name != b"meta.json" && !name.starts_with(b".") && !name.ends_with(b".zst")
+}
+
+fn print_of(path: &Path) -> Option<Print> {
+    let meta = fs::lstat(path).ok()?;
+    // A folder in its place has another inode.
+    Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Gone(path) => write!(f, "`{}` is gone", path.display()),
+            Self::Changed(path) => write!(f, "another program changed `{}`", path.display()),
+        }
+    }
+}
