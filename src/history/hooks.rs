@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use gix::bstr::ByteSlice as _;
 
+use crate::base::clock;
 use crate::base::fs::{self, PathError};
 use crate::base::process::{Job, ProcessError, Stop, run_job};
 use crate::history::drivers::{environment, said};
@@ -26,6 +27,9 @@ use crate::history::place::Place;
 
 /// What hooks see who want to let our commits pass.
 pub const MARK: &str = "REMD_COMMIT";
+
+/// How long a running `post-commit` is waited for at the end.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The hooks that there are now.
 #[derive(Clone, Debug)]
@@ -261,7 +265,16 @@ impl After {
 }
 
 impl Drop for After {
+    /// What was started may end, for a moment; then it is called off.
     fn drop(&mut self) {
+        let until = clock::now() + GRACE;
+        while self.is_running() && clock::now() < until && !self.stop.is_set() {
+            match self.result() {
+                Some(Some(why)) => tracing::warn!("{why}"),
+                Some(None) => {}
+                None => std::thread::sleep(GRACE / 400),
+            }
+        }
         self.stop.set();
         self.tasks = None;
         if let Some(thread) = self.thread.take()

@@ -434,6 +434,27 @@ fn a_post_commit_hook_that_fails_is_only_noted() {
 }
 
 #[test]
+fn a_history_that_closes_lets_post_commit_end() {
+    let mut vault = impatient();
+    hook(&vault, "post-commit", "sleep 0.3; echo done >../done");
+    vault.write("a.md", "one\n");
+    vault.snapshot_all();
+    vault.history = None;
+    assert_eq!(std::fs::read_to_string(vault.dir.path().join("done")).unwrap(), "done\n");
+    // Not for ever.
+    vault.options.limits.child = Duration::from_secs(600);
+    vault.reopen();
+    hook(&vault, "post-commit", "echo $$ >../pid; sleep 600");
+    vault.write("a.md", "two\n");
+    vault.snapshot_all();
+    let started = Instant::now();
+    vault.history = None;
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let pid = std::fs::read_to_string(vault.dir.path().join("pid")).unwrap();
+    super::filters::wait_for_end_of(pid.trim());
+}
+
+#[test]
 fn a_failing_commit_leaves_the_persons_index_as_it_is() {
     // E18
     let mut vault = impatient();
