@@ -26,7 +26,7 @@ const REST: Duration = Duration::from_secs(9);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Runs one and measures it.
-pub fn run(vault: &Vault, root: &Path) -> Done<()> {
+pub fn run(vault: &Vault, root: &Path, edits: usize) -> Done<()> {
     let mut start = Series::default();
     let started = Instant::now();
     let mut agent = Agent::start(root)?;
@@ -35,7 +35,7 @@ pub fn run(vault: &Vault, root: &Path) -> Done<()> {
     table::alone("agent: a plain folder -> committed and indexed", &start, "");
     agent.memory("right after the first index")?;
     std::thread::sleep(REST);
-    agent.memory("at rest (goal 100 MB anonymous)")?;
+    agent.memory("at rest (goal 150 MB anonymous)")?;
     agent.rest()?;
     state_bytes(vault, &agent.vault)?;
     agent.asked()?;
@@ -47,13 +47,29 @@ pub fn run(vault: &Vault, root: &Path) -> Done<()> {
     agent.edits(vault)?;
     std::thread::sleep(REST);
     agent.memory("at rest after the edits and pages")?;
-    let mut again = Series::default();
+    if edits > 0 {
+        agent.flat(vault, edits)?;
+    }
+    let [mut again, mut searchable, mut mounted] = <[Series; 3]>::default();
+    let mut known = vault.queries.iter().filter(|it| agent.finds(&it.0, &it.1).unwrap_or(false));
+    let (words, path) = known.next().ok_or("no query finds its note")?;
     agent.stop()?;
     let started = Instant::now();
     agent.spawn()?;
+    while !agent.finds(words, path).unwrap_or(false) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    since(started, &mut searchable);
+    let page = agent.mount.join("search").join(words);
+    while Path::new("/dev/fuse").exists() && !fs::exists(&page)? {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    since(started, &mut mounted);
     agent.settle()?;
     since(started, &mut again);
-    table::alone("agent: started again -> settled", &again, "");
+    table::alone("agent: started again -> searchable (goal 1000)", &searchable, "");
+    table::alone("  and mounted (goal 1000)", &mounted, "");
+    table::alone("  and settled", &again, "");
     std::thread::sleep(REST);
     agent.memory("at rest after that start")?;
     agent.stop()?;
@@ -234,6 +250,26 @@ impl Agent {
         table::alone("agent: commit -> found through the socket (goal 100)", &searchable, "");
         table::alone("agent: file written -> found", &whole, "");
         Ok(())
+    }
+
+    /// Memory over many edits, each a commit and searchable.
+    fn flat(&self, vault: &Vault, edits: usize) -> Done<()> {
+        let head = self.vault.join(".git/refs/heads/main");
+        for round in 0..edits {
+            let path = self.vault.join(&vault.notes[(round * 7919 + 5) % vault.notes.len()]);
+            let before = fs::read(&head)?;
+            let text = fs::read_to_string(&path)?;
+            fs::write(&path, format!("{}\nedit {round}\n", text.trim_end()))?;
+            while fs::read(&head)? == before {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if (round + 1) % (edits / 10).max(1) == 0 {
+                self.memory(&format!("after {} edits", round + 1))?;
+            }
+        }
+        self.settle()?;
+        std::thread::sleep(REST);
+        self.memory("at rest after those (goal: flat)")
     }
 
     fn finds(&self, needle: &str, path: &Path) -> Done<bool> {

@@ -107,7 +107,7 @@ pub fn ask(vault: &Vault, root: &Path) -> Done<()> {
     }
     let share = 50.0 * found as f64 / vault.queries.len() as f64;
     table::base("grep -rliw of one word", &grep);
-    table::ours("a query in process (goal 2)", &first, "grep", &grep);
+    table::ours("a query in process (goal: median 2, p99 10)", &first, "grep", &grep);
     table::ours("  the same queries again", &again, "grep", &grep);
     table::fact("  the note that the words are from is among the first 5", format!("{share:.0} %"));
     table::alone("the index opened by a command", &open, "");

@@ -1,7 +1,8 @@
 //! How fast the whole is, each figure beside what one would have without it, in the same run.
 //!
-//! `cargo bench --bench speed [-- NOTES…]`, 1000 and 10000 notes unless said otherwise. Makes its
-//! own vaults in the folder for temporary files; needs git, and `/dev/fuse` for the mount.
+//! `cargo bench --bench speed [-- NOTES… [edits=COUNT]]`, 1000 and 10000 notes unless said
+//! otherwise; with `edits=10000` the agent's memory is followed over so many commits. Makes its own
+//! vaults in the folder for temporary files; needs git, and `/dev/fuse` for the mount.
 //!
 //! Machines differ and are shared: ratios within one table are what counts, `min` is what the
 //! machine can do at best.
@@ -26,7 +27,13 @@ use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
-    let mut sizes = args.iter().map(|it| it.parse()).collect::<Result<Vec<usize>, _>>()?;
+    let (mut sizes, mut edits) = (Vec::<usize>::new(), 0);
+    for arg in &args {
+        match arg.strip_prefix("edits=") {
+            Some(count) => edits = count.parse()?,
+            None => sizes.push(arg.parse()?),
+        }
+    }
     if sizes.is_empty() {
         sizes = vec![1000, 10_000];
     }
@@ -48,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         keyword::ask(&vault, &root)?;
         snapshots::edit(&vault, &root, &mut history)?;
         drop(history);
-        agent::run(&vault, &root)?;
+        agent::run(&vault, &root, edits)?;
     }
     Ok(())
 }

@@ -91,7 +91,7 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
     let reader = history.reader();
     let [mut git, mut plain, mut at_once] = <[Series; 3]>::default();
     let [mut durable, mut whole, mut searchable, mut flush, mut tantivy] = <[Series; 5]>::default();
-    let mut missed = 0;
+    let (mut cpu, mut missed) = (Series::default(), 0);
     for round in 0..EDITS {
         let path = &vault.notes[(round * 7919 + 1) % vault.notes.len()];
         let needle = format!("needle{round}x");
@@ -107,7 +107,9 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
 
         let name = VaultPath::from_os(path)?;
         let look = Look { paths: BTreeSet::from([name.clone()]), ..Look::default() };
+        let before = thread_cpu()?;
         let snapshot = whole.time(|| history.snapshot(&look, &Cause::edit()))?;
+        cpu.push(thread_cpu()? - before);
         let head = snapshot.head.ok_or("nothing was committed")?.commit;
         durable.push(snapshot.durable_after.ok_or("nothing was committed")?);
 
@@ -145,10 +147,18 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
     table::ours("  the same", &durable, "disk, one by one", &plain);
     table::ours("  the same", &durable, "disk, side by side", &at_once);
     table::ours("  with git's index written too", &whole, "git", &git);
+    table::alone("  the same, CPU of its thread", &cpu, "goal: 2 x that of 1,000 notes");
     table::base("bare tantivy: one note put, commit, reopen", &tantivy);
     table::ours("commit -> searchable (goal 100)", &searchable, "tantivy", &tantivy);
     table::ours(&format!("  {FLUSH_EVERY} such made durable, behind"), &flush, "tantivy", &tantivy);
     Ok(())
+}
+
+/// What this thread has worked so far.
+fn thread_cpu() -> Done<Duration> {
+    let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanos = stat.split(' ').next().ok_or("no figures")?;
+    Ok(Duration::from_nanos(nanos.parse()?))
 }
 
 /// What the disk takes at least: objects and their folder, then a reference and its folder.

@@ -35,7 +35,10 @@ impl Series {
 
 /// The heading of a table.
 pub fn head() {
-    println!("{:<58} {:>4} {:>10} {:>10} {:>10}  ratio", "ms", "n", "median", "min", "p95");
+    println!(
+        "{:<58} {:>4} {:>10} {:>10} {:>10} {:>10}  ratio",
+        "ms", "n", "median", "min", "p95", "p99"
+    );
 }
 
 /// A baseline: what the next lines are compared with.
@@ -60,6 +63,9 @@ pub fn fact(what: &str, value: String) {
 }
 
 fn line(what: &str, series: &Series, note: String) {
-    let (median, min, p95) = (series.median(), series.at(0.0), series.at(0.95));
-    println!("{what:<58} {:>4} {median:>10.3} {min:>10.3} {p95:>10.3}  {note}", series.0.len());
+    let [median, min, p95, p99] = [0.5, 0.0, 0.95, 0.99].map(|it| series.at(it));
+    println!(
+        "{what:<58} {:>4} {median:>10.3} {min:>10.3} {p95:>10.3} {p99:>10.3}  {note}",
+        series.0.len()
+    );
 }
