@@ -23,6 +23,7 @@ mod names;
 mod odd_notes;
 mod page;
 mod people;
+mod scale;
 mod semantics;
 mod service;
 mod settings;
