@@ -38,7 +38,8 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the content is lost, so that it has to be made again.
     pub fn needs_rebuild(&self) -> bool {
-        !matches!(self, Self::Io(_))
+        // What is no trouble of the machine is one of the file: a folder in its place, for one.
+        !matches!(self, Self::Io(err) if Trouble::of(&err.source).is_some())
     }
 
     /// Whether the same call may succeed later with nothing changed by hand.

@@ -28,7 +28,8 @@ impl Trouble {
     pub fn of(err: &io::Error) -> Option<Self> {
         match err.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => return Some(Self::Handles),
-            Some(libc::EIO | libc::ENXIO | libc::ENODEV | libc::ESTALE) => {
+            // Not ENODEV: a folder in the place of a file that is mapped gives that.
+            Some(libc::EIO | libc::ENXIO | libc::ESTALE) => {
                 return Some(Self::Device);
             }
             _ => {}

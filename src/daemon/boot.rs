@@ -389,6 +389,14 @@ fn notes(house: &House, history: &History) {
             "sudo apt install git",
         );
     }
+    if let Some(user) = user_without_linger() {
+        house.problems.report(
+            "linger",
+            Level::Note,
+            "This service ends when you log out, and edits wait until you are back",
+            &format!("loginctl enable-linger {user}"),
+        );
+    }
     if house.dirs.runtime_is_fallback {
         house.problems.report(
             "runtime-dir",
@@ -400,6 +408,16 @@ fn notes(house: &House, history: &History) {
             "Log in through systemd (`loginctl`), or set XDG_RUNTIME_DIR to a folder of your own.",
         );
     }
+}
+
+/// The user, where we are a service of a user's own systemd that ends with the last session.
+fn user_without_linger() -> Option<String> {
+    let said = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+    // Both are set for services only, the first by a user's manager only.
+    let (_manager, _service) = (said("MANAGERPID")?, said("INVOCATION_ID")?);
+    let user = said("USER").or_else(|| said("LOGNAME"))?;
+    let lingers = fs::lstat(&Path::new("/var/lib/systemd/linger").join(&user)).is_ok();
+    (!lingers).then_some(user)
 }
 
 /// What is never looked at: derived state, the jobs' sessions, and a mount point in the vault

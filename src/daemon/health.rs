@@ -110,10 +110,21 @@ pub fn commits_behind(house: &House) -> usize {
     }
 }
 
+/// For how long it is shown that a thread was replaced.
+const REPLACED_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
+
 /// What is wrong with the watcher, if something is.
 fn watch_problem(stats: &WatchStats) -> Option<Problem> {
     let (level, what, remedy) = match &stats.mode {
-        WatchMode::Inotify if stats.alive => return None,
+        WatchMode::Inotify if stats.alive => match stats.replaced {
+            Some(at) if clock::now() - at < REPLACED_SHOWN => (
+                Level::Warning,
+                "A thread of the watcher ended a moment ago".to_owned(),
+                "Another one watches and everything is looked at; please report the fault."
+                    .to_owned(),
+            ),
+            _ => return None,
+        },
         WatchMode::Inotify => (
             Level::Error,
             "The watcher does not answer".to_owned(),

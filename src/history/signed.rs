@@ -26,7 +26,8 @@ impl Signed {
         author: Option<&(String, String)>,
     ) -> Self {
         let remd = (BString::from("remd"), format!("remd@{}", options.host).into());
-        let seconds = clock::unix_seconds();
+        let before = repo.head_commit().ok().and_then(|it| it.time().ok()).map(|it| it.seconds);
+        let seconds = not_before(before, clock::unix_seconds());
         let user = || {
             let user = repo.author()?.ok()?;
             Some((user.name.to_owned(), user.email.to_owned()))
@@ -100,6 +101,20 @@ impl Signed {
     }
 }
 
+/// No clock says less, unless it was not set yet: 2025-01-01.
+const EARLIEST: i64 = 1_735_689_600;
+/// A parent that is further ahead was made by a clock that was wrong: it is not followed.
+const MOST_AHEAD: i64 = 7 * 86_400;
+
+/// A commit is not dated before its parent where the clock went back or is not set yet: what asks
+/// for a date walks from HEAD to the first commit that is old enough.
+fn not_before(parent: Option<i64>, now: i64) -> i64 {
+    match parent {
+        Some(parent) if parent > now && (now < EARLIEST || parent - now <= MOST_AHEAD) => parent,
+        _ => now,
+    }
+}
+
 /// What may stand in a commit's header: one line, no angle brackets.
 fn in_header(text: BString, fallback: &str) -> BString {
     let kept: Vec<u8> =
@@ -107,5 +122,28 @@ fn in_header(text: BString, fallback: &str) -> BString {
     match kept.trim() {
         [] => fallback.into(),
         kept => String::from_utf8_lossy(kept).into_owned().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_commit_is_dated_before_its_parent_but_for_a_clock_that_was_wrong() {
+        let now = 1_800_000_000;
+        let hour = 3600;
+        for (parent, now, date) in [
+            (None, now, now),
+            (Some(now - hour), now, now),
+            (Some(now + 2 * hour), now, now + 2 * hour),
+            (Some(now + 3 * 24 * hour), now, now + 3 * 24 * hour),
+            (Some(now + 365 * 24 * hour), now, now),
+            // Started without a clock: 1970.
+            (Some(now), 60, now),
+            (None, 60, 60),
+        ] {
+            assert_eq!(not_before(parent, now), date, "{parent:?} {now}");
+        }
     }
 }

@@ -27,8 +27,8 @@ use notify_debouncer_full::notify::{
 };
 use notify_debouncer_full::{DebounceEventResult, Debouncer, NoCache, new_debouncer_opt};
 
-use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;
+use crate::base::{clock, fault};
 use crate::vault::VaultPath;
 use crate::watch::admit::House;
 use crate::watch::settle::Settle;
@@ -179,6 +179,7 @@ impl Inbox {
 
     /// Takes one event down; says whether the debouncer should hear of it.
     fn note(&self, event: &Event) -> bool {
+        fault::thread_end("watcher.event");
         if event.need_rescan() {
             self.tell(|it| it.overflow = true);
             return true;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::base::clock;
 use crate::base::fs::{self, PathError};
@@ -42,6 +42,8 @@ pub struct WatchStats {
     pub limit: Option<WatchLimit>,
     /// Whether the kernel's events still arrive; polling needs none.
     pub alive: bool,
+    /// When a thread that had ended was replaced last.
+    pub replaced: Option<Instant>,
 }
 
 /// How changes are noticed.

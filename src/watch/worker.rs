@@ -26,6 +26,9 @@ use crate::watch::watcher::{Callers, IgnoredDir, Sink, WatchMode, WatchStats, Wi
 /// How often the library's thread is asked whether it lives. It costs two system calls, no disk.
 const HEARTBEAT: Duration = Duration::from_secs(4);
 
+/// The clocks drift apart by less; a suspended machine sleeps longer.
+const NAP: Duration = Duration::from_secs(2);
+
 /// How often watches are tried again where there were none to be had.
 const RETRY: Duration = Duration::from_secs(60);
 
@@ -50,6 +53,8 @@ pub(super) struct Worker {
     stats: Latest<WatchStats>,
     way: Way,
     next_beat: Instant,
+    /// How long the machine had slept at the last look.
+    slept: Duration,
     pending: Hints,
     span: Option<Settle>,
 }
@@ -67,6 +72,7 @@ impl Worker {
             watches: 0,
             limit: watch_limit(),
             alive: true,
+            replaced: None,
         });
         let mut worker = Self {
             inbox,
@@ -76,6 +82,7 @@ impl Worker {
             stats: stats.clone(),
             way: Way::Lost,
             next_beat: clock::now() + HEARTBEAT,
+            slept: clock::slept(),
             pending: Hints::default(),
             span: None,
         };
@@ -134,6 +141,10 @@ impl Worker {
             return self.begin_again();
         }
         if clock::now() >= self.next_beat && !self.beat() {
+            if self.inbox.house.is_there() {
+                tracing::warn!("the watcher's thread ended; another one takes its place");
+                self.stats.update(|it| it.replaced = Some(clock::now()));
+            }
             return self.begin_again();
         }
         if let Err(err) = self.look(&noticed) {
@@ -196,6 +207,13 @@ impl Worker {
         let pongs = self.inbox.pongs();
         let Way::Watching { asked, .. } = &mut self.way else { return true };
         let answered = asked.is_none_or(|it| it != pongs);
+        // What other machines wrote on a shared disk while this one slept came with no event.
+        let slept = clock::slept();
+        if slept > self.slept + NAP {
+            self.slept = slept;
+            self.pending.merge(Hints::everything());
+            self.span.get_or_insert_with(|| Settle::at(clock::now()));
+        }
         *asked = Some(pongs);
         // The opening comes back as an event.
         let opened = fs::open(&self.inbox.house.root).is_ok();

@@ -18,6 +18,7 @@ mod guard;
 mod hostile;
 mod house;
 mod kill;
+mod machine;
 mod mountpoint;
 mod names;
 mod odd_notes;
