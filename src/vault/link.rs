@@ -195,7 +195,7 @@ fn take_apart(inner: &str) -> Option<Wikilink<'_>> {
 
 /// A Markdown link to a place inside the vault.
 fn markdown_link(reference: &Reference, lines: &Lines) -> Option<Link> {
-    let destination = reference.destination.trim();
+    let destination = reference.destination.trim_ascii();
     if destination.is_empty() || destination.starts_with("//") || has_scheme(destination) {
         return None;
     }

@@ -340,10 +340,11 @@ fn destination_span(text: &str, within: Range<usize>, opener: &str) -> Range<usi
     let Some(source) = text.get(within.clone()) else { return within.start..within.start };
     let Some(open) = source.find(opener) else { return within.start..within.start };
     let behind = &source[open + opener.len()..];
-    let start = behind.len() - behind.trim_start().len();
+    // Markdown's whitespace is ASCII's: a no-break space is part of an address.
+    let start = behind.len() - behind.trim_ascii_start().len();
     let (start, is_end): (usize, fn(char) -> bool) = match behind[start..].strip_prefix('<') {
         Some(_) => (start + 1, |it| it == '>'),
-        None => (start, char::is_whitespace),
+        None => (start, |it| it.is_ascii_whitespace() || it.is_ascii_control()),
     };
     let length = ends_at(&behind[start..], is_end);
     let start = within.start + open + opener.len() + start;

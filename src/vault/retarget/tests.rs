@@ -83,6 +83,8 @@ fn markdown_links_are_encoded() {
         "n#1%.md",
         "[u][r]\n\n[r]: n%231%25.md 'title'\n",
     );
+    // Found by fuzzing: no end of the address, as Markdown sees it.
+    check("[a](old\u{a0}x(y\u{a0})z.md)", "old\u{a0}x(y\u{a0})z.md", "n.md", "[a](n.md)");
     check("[![i](old.png)](old.md)", "old.png", "new.png", "[![i](new.png)](old.md)");
     check("> [x\n> y](old.md)", "old.md", "n.md", "> [x\n> y](n.md)");
 }
