@@ -244,7 +244,7 @@ fn fifty_at_once_while_notes_change_g07() {
     let stop = house.vault.parent().unwrap().join("stop");
     let line = "cd \"$M\" || exit 1; n=0; while [ ! -e \"$STOP\" ] || [ $n = 0 ]; do n=$((n + 1)); \
          find . > /dev/null || exit 2; cat \"search/needle $1\" | tail -n1 | grep -q '^-- ' || exit 3; \
-         ls -l search note/ links/limit=3/needle > /dev/null || exit 4; \
+         ls -l search note/ > /dev/null || exit 4; ls links/limit=3/needle > /dev/null || exit 6; \
          stat \"search/limit=$1/needle\" status.md > /dev/null || exit 5; done";
     let mut crowd: Vec<_> = (1..=50)
         .map(|at| {
