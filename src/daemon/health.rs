@@ -84,7 +84,7 @@ pub fn status(house: &House) -> Status {
         watch: Watch {
             mode: match watch.as_ref().map(|it| &it.mode) {
                 Some(WatchMode::Inotify) => "inotify".to_owned(),
-                Some(WatchMode::Polling { .. }) => "polling".to_owned(),
+                Some(WatchMode::Polling { .. } | WatchMode::PollingRemote) => "polling".to_owned(),
                 Some(WatchMode::Off { .. }) | None => "off".to_owned(),
             },
             watches: watch.as_ref().map_or(0, |it| it.watches),
@@ -116,6 +116,8 @@ const REPLACED_SHOWN: std::time::Duration = std::time::Duration::from_secs(60);
 /// What is wrong with the watcher, if something is.
 fn watch_problem(stats: &WatchStats) -> Option<Problem> {
     let (level, what, remedy) = match &stats.mode {
+        // A note of `ground` says why.
+        WatchMode::PollingRemote => return None,
         WatchMode::Inotify if stats.alive => match stats.replaced {
             Some(at) if clock::now() - at < REPLACED_SHOWN => (
                 Level::Warning,

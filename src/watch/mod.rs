@@ -15,6 +15,7 @@ pub mod scan;
 pub mod settle;
 
 mod admit;
+mod ground;
 mod limits;
 mod poll;
 mod tap;
@@ -26,6 +27,7 @@ mod worker;
 mod tests;
 
 pub use filter::Filter;
+pub use ground::{Remote, remote_of};
 pub use hints::Hints;
 pub use limits::{WatchLimit, watch_limit};
 pub use scan::{Scan, Skip, scan};

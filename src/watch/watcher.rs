@@ -51,8 +51,10 @@ pub struct WatchStats {
 pub enum WatchMode {
     /// By the kernel's events.
     Inotify,
-    /// By looking at every file from time to time; tried again every minute.
+    /// By looking at every file from time to time, as watching failed; tried again every minute.
     Polling { why: String, remedy: String },
+    /// The same from the start: what the vault lies on raises no events for the writes of others.
+    PollingRemote,
     /// Not at all: the vault's folder is gone. Comes back with it.
     Off { why: String },
 }

@@ -15,6 +15,7 @@ use crate::base::clock;
 use crate::base::fs;
 use crate::base::latest::Latest;
 use crate::vault::VaultPath;
+use crate::watch::ground::remote_of;
 use crate::watch::hints::Hints;
 use crate::watch::limits::watch_limit;
 use crate::watch::poll::Snapshot;
@@ -242,6 +243,12 @@ impl Worker {
 
     /// Tries to watch again; goes on polling where that still cannot be.
     fn retry(&mut self) {
+        if self.stats.get().mode == WatchMode::PollingRemote {
+            if let Way::Polling { retry, .. } = &mut self.way {
+                *retry = clock::now() + RETRY;
+            }
+            return;
+        }
         match self.try_watching() {
             Ok(way) => {
                 tracing::info!("the vault is watched again");
@@ -282,9 +289,15 @@ impl Worker {
         self.way = if !self.inbox.house.is_there() {
             Way::Lost
         } else {
-            match self.try_watching() {
-                Ok(way) => way,
-                Err(err) => self.polling(&err),
+            match remote_of(&self.inbox.house.root) {
+                Some(remote) => self.polling(WatchMode::PollingRemote, &remote.kind),
+                None => match self.try_watching() {
+                    Ok(way) => way,
+                    Err(err) => {
+                        let (why, remedy) = explain(&err);
+                        self.polling(WatchMode::Polling { why, remedy }, &err.to_string())
+                    }
+                },
             }
         };
         self.tell_stats();
@@ -310,13 +323,12 @@ impl Worker {
         }
     }
 
-    fn polling(&mut self, err: &WatchFailed) -> Way {
+    fn polling(&mut self, mode: WatchMode, why: &str) -> Way {
         let start = clock::now();
         let seen = Snapshot::take(&self.inbox.house, &self.inbox.git_dirs, &mut *self.is_ignored);
         let end = clock::now();
-        let (why, remedy) = explain(err);
-        tracing::warn!(why, remedy, "the vault is polled");
-        self.stats.update(|it| it.mode = WatchMode::Polling { why, remedy });
+        tracing::warn!(why, "the vault is polled");
+        self.stats.update(|it| it.mode = mode);
         Way::Polling { seen, next: end + pause_after(end - start), retry: end + RETRY }
     }
 
