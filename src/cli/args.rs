@@ -76,6 +76,9 @@ pub struct Up {
     /// Don't mount
     #[arg(long)]
     pub no_mount: bool,
+    /// What the folders are called: `default` or `reme`; by default what is there
+    #[arg(long, value_name = "NAME", value_parser = crate::vault::Layout::NAMES)]
+    pub layout: Option<String>,
     /// Fail where there is no vault, as a service should: its disk may not be mounted yet
     #[arg(long)]
     pub no_create: bool,
@@ -88,6 +91,9 @@ pub struct Up {
 pub struct Init {
     /// The vault
     pub dir: Option<PathBuf>,
+    /// What the folders are called: `default` or `reme`; by default what is there
+    #[arg(long, value_name = "NAME", value_parser = crate::vault::Layout::NAMES)]
+    pub layout: Option<String>,
     /// Say what would be made, and make nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -73,7 +73,7 @@ fn is_vault(dir: &Path) -> bool {
 
 fn default_vault(dirs: &Dirs) -> Result<Option<PathBuf>, CliError> {
     // Only the user's file counts here: there is no vault yet whose file could be read.
-    let loaded = config::load(Path::new("/nonexistent"), &dirs.user_settings(), &[])?;
+    let loaded = config::load(Path::new("/nonexistent"), &dirs.user_settings(), None, &[])?;
     Ok(loaded.settings.default_vault.map(|it| expand_home(Path::new(&it))))
 }
 

@@ -8,12 +8,13 @@ use serde_json::json;
 
 use crate::cli::report::{self, CliError, Exit};
 use crate::config::keys::{KEYS, Level};
-use crate::config::{self, Dirs, Source};
+use crate::config::{Dirs, Source};
+use crate::daemon::settings;
 
 /// Prints every setting, its value and where it comes from.
 pub fn list(vault: Option<&Path>, dirs: &Dirs, json: bool) -> Result<Exit, CliError> {
     let nowhere = Path::new("/nonexistent");
-    let loaded = config::load(vault.unwrap_or(nowhere), &dirs.user_settings(), &[])?;
+    let loaded = settings::load(vault.unwrap_or(nowhere), dirs, &[])?;
     let mut rows = Vec::new();
     for key in KEYS {
         let source = loaded.sources.get(key.name).cloned().unwrap_or(Source::Default);

@@ -13,11 +13,11 @@ use crate::base::{clock, fs, process};
 use crate::cli::args::{Init, Up};
 use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
-use crate::config::{self, Dirs, dirs};
-use crate::daemon;
+use crate::config::{Dirs, Loaded, Settings, dirs};
 use crate::daemon::boot::{self, BootError, MountWish, Plan};
 use crate::daemon::create::{self, Made};
 use crate::daemon::house::{House, MountState};
+use crate::daemon::{ground, settings};
 use crate::render::status::grouped;
 
 /// `remd up [DIR]`.
@@ -35,7 +35,8 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
     }
     let vault = find::vault_to_make(dir.as_deref(), named, dirs)?;
     // Before anything is made: a bad setting must not leave half a vault behind.
-    let loaded = config::load(&vault, &dirs.user_settings(), &overrides)?;
+    overrides.extend(args.layout.iter().map(|it| format!("layout={it}")));
+    let loaded = load(&vault, dirs, &overrides)?;
     let wish = match (&args.mount, args.no_mount) {
         (_, true) => MountWish::Off,
         (Some(path), _) => MountWish::At(std::path::absolute(path)?),
@@ -45,15 +46,15 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
         },
     };
     if args.dry_run {
-        return dry_run(&vault, &wish);
+        return dry_run(&vault, &wish, &loaded.settings);
     }
     if args.no_create && create::is_empty(&vault).map_err(|err| with_hint(&err, err.hint()))? {
         return Err(CliError::new(format!("There is no vault at `{}`", vault.display()))
             .hint("Mount the disk that it is on, or make one with `remd up` by hand.")
             .exit(Exit::Partial));
     }
-    let made = create::create(&vault, &daemon::options(&loaded.settings))
-        .map_err(|err| with_hint(&err, err.hint()))?;
+    let made =
+        create::create(&vault, &loaded.settings).map_err(|err| with_hint(&err, err.hint()))?;
     for warning in &loaded.warnings {
         report::talk(&format!("warning: {warning}"));
     }
@@ -69,7 +70,7 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
     let bar = (!quiet).then(Bar::new);
     let talk = move |house: &House| {
         if !quiet {
-            welcome(&house.vault, &house.mount.get(), made).iter().for_each(|it| report::talk(it));
+            welcome(house, made).iter().for_each(|it| report::talk(it));
         }
     };
     agent
@@ -98,12 +99,13 @@ pub fn unmount(named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, C
 /// `remd init [DIR]`.
 pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
     let vault = find::vault_to_make(args.dir.as_deref(), named, dirs)?;
-    let loaded = config::load(&vault, &dirs.user_settings(), &[])?;
+    let overrides: Vec<_> = args.layout.iter().map(|it| format!("layout={it}")).collect();
+    let loaded = load(&vault, dirs, &overrides)?;
     if args.dry_run {
-        return dry_run(&vault, &MountWish::Off);
+        return dry_run(&vault, &MountWish::Off, &loaded.settings);
     }
-    let made = create::create(&vault, &daemon::options(&loaded.settings))
-        .map_err(|err| with_hint(&err, err.hint()))?;
+    let made =
+        create::create(&vault, &loaded.settings).map_err(|err| with_hint(&err, err.hint()))?;
     let bar = Bar::new();
     let tell = move |done, all| bar.at("adopting", done, all);
     let commit = boot::commit_once(&vault, dirs, &loaded.settings, made != Made::Already, tell)
@@ -114,6 +116,10 @@ pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliE
         Made::Already => "already a vault",
     };
     report::talk(&format!("`{}` is {how}.", vault.display()));
+    report::talk(&capitalised(&create::layout_line(&loaded.settings)));
+    for note in ground::of(&vault) {
+        report::talk(&format!("note: {}. {}", note.what, note.remedy));
+    }
     if let Some(subject) = commit {
         report::talk(&format!("First commit: {subject}"));
     }
@@ -121,9 +127,14 @@ pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliE
     Ok(Exit::Done)
 }
 
-fn dry_run(vault: &Path, mount: &MountWish) -> Result<Exit, CliError> {
-    let what = create::plan(vault).map_err(|err| with_hint(&err, err.hint()))?;
-    report::data(format!("{what}\n"))?;
+fn load(vault: &Path, dirs: &Dirs, overrides: &[String]) -> Result<Loaded, CliError> {
+    settings::load(vault, dirs, overrides).map_err(|err| with_hint(&err, err.hint()))
+}
+
+fn dry_run(vault: &Path, mount: &MountWish, settings: &Settings) -> Result<Exit, CliError> {
+    for line in create::plan(vault, settings).map_err(|err| with_hint(&err, err.hint()))? {
+        report::data(format!("{line}\n"))?;
+    }
     if let MountWish::At(path) = mount {
         report::data(format!("would mount at `{}`\n", path.display()))?;
     }
@@ -147,25 +158,37 @@ fn boot_error(err: &BootError) -> CliError {
     }
 }
 
-/// Five lines: what runs, and what to try next.
-fn welcome(vault: &Path, mount: &MountState, made: Made) -> Vec<String> {
+/// A few lines: what runs, and what to try next.
+fn welcome(house: &House, made: Made) -> Vec<String> {
+    let vault = &house.vault;
     let query = match made {
         Made::FromTemplate => "how does search work",
         _ => "some words",
     };
-    let ask = match mount {
+    let ask = match house.mount.get() {
         MountState::Mounted { path, .. } => {
             format!("  ask:    cat '{}'", path.join("search").join(query).display())
         }
         _ => format!("  ask:    remd search '{query}'"),
     };
-    vec![
+    let mut lines = vec![
         format!("remd watches `{}`; every edit becomes a commit.", vault.display()),
+        format!("  {}", create::layout_line(&house.settings.get())),
         "  edit:   any note in it, with any editor".to_owned(),
         ask,
         "  state:  remd status   (every problem comes with its remedy)".to_owned(),
         "  past:   remd log, remd show, remd diff   Stop with Ctrl-C; nothing is lost.".to_owned(),
-    ]
+    ];
+    lines.extend(
+        ground::of(vault).into_iter().map(|it| format!("note: {}. {}", it.what, it.remedy)),
+    );
+    lines
+}
+
+/// With a great letter at its beginning.
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |it| it.to_uppercase().chain(chars).collect())
 }
 
 /// A progress bar on a terminal, a line now and then anywhere else.

@@ -42,6 +42,8 @@ impl Key {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Settings {
     pub layout: Layout,
+    /// What the layout's names began with: `default` or `reme`.
+    pub layout_name: &'static str,
     /// A burst of edits is over when nothing came for this long.
     pub quiet: Duration,
     /// A burst that never pauses is committed after this long.
@@ -73,6 +75,11 @@ macro_rules! key {
 pub const KEYS: &[Key] = &[
     key!("agent.id", Vault, "default"),
     key!("timezone", Vault, "system"),
+    key!("layout", Vault, "default", |s, v| {
+        let name = Layout::NAMES.into_iter().find(|it| *it == v);
+        s.layout_name = name.ok_or_else(|| format!("one of `{}`", Layout::NAMES.join("`, `")))?;
+        Ok(())
+    }),
     key!("daily_dir", Vault, "memory", |s, v| folder(v).map(|it| s.layout.daily = it)),
     key!("digest_dir", Vault, "digest", |s, v| folder(v).map(|it| s.layout.digest = it)),
     key!("resource_dir", Vault, "resource", |s, v| folder(v).map(|it| s.layout.resource = it)),
@@ -138,6 +145,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             layout: Layout::default(),
+            layout_name: "default",
             quiet: Duration::from_secs(1),
             max_wait: Duration::from_secs(10),
             max_file: 100_000_000,
@@ -162,15 +170,7 @@ impl Settings {
 
     /// What only several keys together can get wrong: folders that overlap.
     pub fn check(&self) -> Result<(), String> {
-        let layout = &self.layout;
-        let folders = [
-            ("daily_dir", &layout.daily),
-            ("digest_dir", &layout.digest),
-            ("resource_dir", &layout.resource),
-            ("session_dir", &layout.session),
-            ("mem_session_dir", &layout.agent),
-            ("metadata_dir", &layout.metadata),
-        ];
+        let folders = self.layout.folders();
         for (at, (name, folder)) in folders.iter().enumerate() {
             for (other, taken) in &folders[..at] {
                 let within = |a: &str, b: &str| {

@@ -12,12 +12,18 @@ use serde_yaml::Value;
 
 use crate::base::fs::{self, PathError};
 use crate::config::keys::{self, KEYS, Key, Level, Lookup, Settings};
+use crate::config::layout;
+use crate::vault::Layout;
 
 /// Where a value comes from.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub enum Source {
     Default,
     UserFile,
+    /// What the vault's folders look like.
+    Found,
+    /// What was settled when the vault was adopted.
+    Remembered,
     VaultFile,
     Environment,
     Override,
@@ -29,6 +35,8 @@ impl Source {
         match self {
             Self::Default => "default",
             Self::UserFile => "user file",
+            Self::Found => "the vault's folders",
+            Self::Remembered => "as adopted",
             Self::VaultFile => "vault file",
             Self::Environment => "environment",
             Self::Override => "command line",
@@ -56,10 +64,30 @@ pub enum LoadError {
     Value { origin: String, key: String, value: String, wanted: String },
     #[error("Settings don't fit together: {0}")]
     Together(String),
+    #[error("`{vault}` has the layout `{there}` ({by}), not `{wanted}`")]
+    Layout { vault: String, there: &'static str, by: &'static str, wanted: &'static str },
     #[error("`{0}` is not of the form `key=value`")]
     Override(String),
     #[error("There is no setting `{name}`{}", nearest.map_or(String::new(), |it| format!("; did you mean `{it}`?")))]
     Unknown { name: String, nearest: Option<&'static str> },
+}
+
+impl LoadError {
+    /// What the person at the keyboard can do about it, where the message does not say it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Layout { there, wanted, .. } => {
+                let name = |it: &str| Layout::named(it).unwrap_or_default();
+                let (old, new) = (name(there), name(wanted));
+                Some(format!(
+                    "Leave `--layout` away; or rename `{}/` to `{}/` and `{}/` to `{}/`, and write \
+                     `layout: {wanted}` into `{VAULT_FILE}`.",
+                    old.daily, new.daily, old.session, new.session
+                ))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The vault's settings file.
@@ -69,11 +97,22 @@ pub const VAULT_FILE: &str = "remd.yaml";
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads default, user file, vault file, environment and overrides, each over the one before.
-pub fn load(vault: &Path, user_file: &Path, overrides: &[String]) -> Result<Loaded, LoadError> {
+///
+/// `remembered` is the layout that was settled when the vault was adopted.
+pub fn load(
+    vault: &Path,
+    user_file: &Path,
+    remembered: Option<&str>,
+    overrides: &[String],
+) -> Result<Loaded, LoadError> {
     let mut loaded =
         Loaded { settings: Settings::default(), sources: BTreeMap::new(), warnings: Vec::new() };
     loaded.take_file(user_file, Source::UserFile)?;
     loaded.take_file(&vault.join(VAULT_FILE), Source::VaultFile)?;
+    let there = loaded.layout_there(vault, remembered);
+    if let Some((name, source)) = &there {
+        loaded.set(layout_key(), name, source.clone(), VAULT_FILE)?;
+    }
     for key in KEYS {
         let variable = format!("REMD_{}", key.name.replace('.', "_").to_uppercase());
         if let Ok(value) = std::env::var(&variable) {
@@ -91,11 +130,68 @@ pub fn load(vault: &Path, user_file: &Path, overrides: &[String]) -> Result<Load
             }
         }
     }
+    let wanted = loaded.settings.layout_name;
+    match there {
+        Some((there, by)) if there != wanted => {
+            let vault = vault.display().to_string();
+            return Err(LoadError::Layout { vault, there, by: by.text(), wanted });
+        }
+        _ => loaded.take_layout(vault)?,
+    }
     loaded.settings.check().map_err(LoadError::Together)?;
     Ok(loaded)
 }
 
+fn layout_key() -> &'static Key {
+    match keys::find("layout") {
+        Lookup::Known(key) => key,
+        // The table is in this room and tested.
+        Lookup::Family(_) | Lookup::Unknown(_) => &KEYS[0],
+    }
+}
+
 impl Loaded {
+    /// The layout by what is there, whoever asks for another one: the vault's own file, what was
+    /// settled before, what its folders look like.
+    fn layout_there(
+        &self,
+        vault: &Path,
+        remembered: Option<&str>,
+    ) -> Option<(&'static str, Source)> {
+        if self.sources.get("layout") == Some(&Source::VaultFile) {
+            return Some((self.settings.layout_name, Source::VaultFile));
+        }
+        let known = |name| Layout::NAMES.into_iter().find(|it| Some(*it) == name);
+        let remembered = known(remembered).map(|it| (it, Source::Remembered));
+        remembered.or_else(|| known(layout::found_in(vault)).map(|it| (it, Source::Found)))
+    }
+
+    /// Names the folders by the layout, where nothing names them one by one.
+    fn take_layout(&mut self, vault: &Path) -> Result<(), LoadError> {
+        let base = Layout::named(self.settings.layout_name).unwrap_or_default();
+        let source = self.sources.get("layout").cloned().unwrap_or(Source::Default);
+        for (name, value) in base.folders() {
+            if let Lookup::Known(key) = keys::find(name)
+                && key.default != value
+                && !self.sources.contains_key(key.name)
+            {
+                self.set(key, value, source.clone(), "layout")?;
+            }
+        }
+        if let Lookup::Known(key) = keys::find("templates_dir")
+            && !self.sources.contains_key(key.name)
+            && let found = layout::obsidian_templates(vault)
+            && !found.is_empty()
+        {
+            let all = format!("{}, {}", key.default, found.join(", "));
+            // What Obsidian's files name may be no folder of this vault: then it is none.
+            if self.settings.set(key, &all).is_ok() {
+                self.sources.insert(key.name, Source::Found);
+            }
+        }
+        Ok(())
+    }
+
     fn set(
         &mut self,
         key: &'static Key,
@@ -203,7 +299,7 @@ mod tests {
         fs::write_atomic(&user_file, user.as_bytes()).unwrap();
         fs::write_atomic(&dir.path().join(VAULT_FILE), vault.as_bytes()).unwrap();
         let overrides: Vec<String> = overrides.iter().map(|it| (*it).to_owned()).collect();
-        load(dir.path(), &user_file, &overrides)
+        load(dir.path(), &user_file, None, &overrides)
     }
 
     #[test]
@@ -248,5 +344,39 @@ mod tests {
     #[test]
     fn an_empty_or_commented_file_is_fine() {
         assert!(check("", "# nothing\ncommit:\n  # quiet: 1s\n", &[]).unwrap().warnings.is_empty());
+    }
+
+    /// One layout: what is there counts, then what the user's file wishes for.
+    #[test]
+    fn the_layout_is_what_is_there_and_a_flag_that_contradicts_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let user_file = dir.path().join("config.yaml");
+        let vault = dir.path().join("vault");
+        let load = |remembered, flag: &[&str]| {
+            let flag: Vec<String> = flag.iter().map(|it| (*it).to_owned()).collect();
+            load(&vault, &user_file, remembered, &flag)
+        };
+        let daily = |loaded: Result<Loaded, LoadError>| loaded.unwrap().settings.layout.daily;
+        assert_eq!(daily(load(None, &[])), "memory");
+        assert_eq!(daily(load(None, &["layout=reme"])), "daily", "nothing there says otherwise");
+        assert_eq!(daily(load(Some("reme"), &[])), "daily");
+        let one = load(None, &["layout=reme", "daily_dir=journal"]).unwrap();
+        assert_eq!(one.settings.layout.daily, "journal", "a folder that is named is that");
+        assert_eq!(one.settings.layout.metadata, "metadata");
+        assert_eq!(one.sources["metadata_dir"], Source::Override);
+        fs::write_atomic(&user_file, b"layout: reme\n").unwrap();
+        assert_eq!(daily(load(None, &[])), "daily");
+        assert_eq!(daily(load(Some("default"), &[])), "memory");
+        let err = load(Some("default"), &["layout=reme"]).unwrap_err();
+        assert!(err.to_string().contains("`default` (as adopted), not `reme`"), "{err}");
+        assert!(err.hint().unwrap().contains("layout: reme"));
+        fs::create_dir_all(&vault.join("mem_metadata/file_store")).unwrap();
+        assert_eq!(daily(load(None, &[])), "memory");
+        let err = load(None, &["layout=reme"]).unwrap_err();
+        assert!(err.to_string().contains("the vault's folders"), "{err}");
+        fs::write_atomic(&vault.join(VAULT_FILE), b"layout: reme\n").unwrap();
+        assert_eq!(daily(load(Some("default"), &[])), "daily", "the vault's own file says more");
+        assert!(load(None, &["layout=default"]).is_err());
+        assert!(load(None, &["layout=other"]).unwrap_err().to_string().contains("`reme`"));
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod dirs;
 pub mod keys;
+pub mod layout;
 pub mod load;
 
 pub use dirs::Dirs;

@@ -22,6 +22,7 @@ use crate::base::process::Stop;
 use crate::config::{Dirs, Loaded, Settings};
 use crate::daemon::committer::{self, Committer};
 use crate::daemon::desk::Desk;
+use crate::daemon::ground;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
@@ -149,6 +150,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     };
     super::report_settings(&house.problems, &loaded.warnings);
     notes(&house, &history);
+    ground::report(&house.problems, &ground::of(&vault));
     let filter = filter(&settings, &mount, &vault);
     let watcher = start_watcher(&house, &history, &filter).map(Arc::new);
     let committer = {

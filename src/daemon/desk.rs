@@ -11,9 +11,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
-use crate::config;
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed};
+use crate::daemon::settings;
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView};
 use crate::mount::{Answers, EntryKind, Unanswered};
@@ -55,7 +55,7 @@ impl Desk {
 
     /// Reads the settings again; keeps the last good ones where that fails.
     pub fn reload(&self) -> Answer {
-        match config::load(&self.house.vault, &self.house.dirs.user_settings(), &self.overrides) {
+        match settings::load(&self.house.vault, &self.house.dirs, &self.overrides) {
             Ok(loaded) => {
                 let layout_moved = loaded.settings.layout != self.house.settings.get().layout;
                 self.house.problems.clear("settings-error");

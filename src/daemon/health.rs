@@ -49,6 +49,7 @@ pub fn status(house: &House) -> Status {
     let mut status = Status {
         schema_version: SCHEMA_VERSION,
         vault: house.vault.display().to_string(),
+        layout: house.settings.get().layout_name.to_owned(),
         agent: Agent {
             running: true,
             pid: Some(std::process::id()),

@@ -8,6 +8,7 @@ pub mod changes;
 pub mod committer;
 pub mod create;
 pub mod desk;
+pub mod ground;
 pub mod health;
 pub mod house;
 pub mod indexer;
@@ -16,6 +17,7 @@ pub mod keeper;
 pub mod offline;
 pub mod pages;
 pub mod problems;
+pub mod settings;
 pub mod template;
 
 use crate::config::Settings;
@@ -24,6 +26,9 @@ use crate::history::{HoldPolicy, Look, Options};
 use crate::vault::VaultPath;
 use crate::watch::{Scan, Skip, filter};
 
+/// What Obsidian writes at every click, and its bin; as lines of a `.gitignore`.
+const OBSIDIAN: [&str; 2] = ["**/.obsidian/workspace*.json", ".trash/"];
+
 /// What history has to know of the settings.
 pub fn options(settings: &Settings) -> Options {
     Options {
@@ -31,7 +36,7 @@ pub fn options(settings: &Settings) -> Options {
         hold_deletions: HoldPolicy { count: settings.hold_count, share: settings.hold_share },
         host: host(),
         excluded: vec![settings.layout.metadata.clone(), settings.layout.agent.clone()],
-        ignored: filter::ignore_lines().collect(),
+        ignored: filter::ignore_lines().chain(OBSIDIAN.map(str::to_owned)).collect(),
         ..Options::default()
     }
 }

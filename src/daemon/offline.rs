@@ -9,9 +9,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::base::clock;
-use crate::config::{self, Dirs, Settings};
+use crate::config::{Dirs, Settings};
 use crate::daemon::committer::chain;
-use crate::daemon::{changes, health, pages};
+use crate::daemon::problems::Level;
+use crate::daemon::{changes, ground, health, pages, settings};
 use crate::history::Reader;
 use crate::index::{Index, IndexReader, IndexView, Update};
 use crate::render::status::{Agent, Head, Index as IndexStatus, Mount, Problem, Status, Watch};
@@ -163,7 +164,8 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
             None
         }
     };
-    let layout = settings(vault, dirs).layout;
+    let settings = settings(vault, dirs);
+    let layout = settings.layout;
     let mut notes = None;
     let index = match IndexReader::open(&vault.join(&layout.metadata), &layout) {
         Ok(Ok(reader)) => {
@@ -199,11 +201,20 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
         }
     };
     problems.extend(notes);
+    problems.extend(ground::of(vault).into_iter().map(|it| Problem {
+        id: it.id.to_owned(),
+        level: Level::Note.text().to_owned(),
+        what: it.what,
+        remedy: it.remedy,
+        since: 0,
+        count: 1,
+    }));
     Status {
         schema_version: health::SCHEMA_VERSION,
         verdict: "stopped".to_owned(),
         summary: "no agent is running; edits are not committed (`remd up`)".to_owned(),
         vault: vault.display().to_string(),
+        layout: settings.layout_name.to_owned(),
         agent: Agent { version: env!("CARGO_PKG_VERSION").to_owned(), ..Agent::default() },
         head: head.map(|it| Head {
             commit: it.commit.to_string(),
@@ -222,5 +233,5 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
 
 fn settings(vault: &Path, dirs: &Dirs) -> Settings {
     // A file that can't be read is the agent's to report; here the defaults serve.
-    config::load(vault, &dirs.user_settings(), &[]).map(|it| it.settings).unwrap_or_default()
+    settings::load(vault, dirs, &[]).map(|it| it.settings).unwrap_or_default()
 }

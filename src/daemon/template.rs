@@ -8,6 +8,9 @@ macro_rules! files {
     };
 }
 
+use crate::config::load::VAULT_FILE;
+use crate::vault::Layout;
+
 /// Path and content of each file.
 pub const FILES: &[(&str, &str)] = files![
     ".gitignore",
@@ -26,13 +29,32 @@ pub const FILES: &[(&str, &str)] = files![
     "resource/README.md",
 ];
 
+/// A file of the template as a vault with this layout has it.
+pub fn content(path: &str, text: &str, layout: &Layout, layout_name: &str) -> String {
+    let usual = Layout::default();
+    let daily = |around: [&str; 2]| around.join(&format!("{}/", usual.daily));
+    let mut text = text.to_owned();
+    // The vault of the examples has the name of the usual folder for days.
+    for around in [["~/memory/", ""], ["`", "`"], ["\n", "\n"]] {
+        text = text.replace(&daily(around), &around.join(&format!("{}/", layout.daily)));
+    }
+    text = text.replace(&usual.metadata, &layout.metadata).replace(&usual.agent, &layout.agent);
+    if path == VAULT_FILE && layout_name != "default" {
+        text = text.replacen(
+            "\n\n",
+            &format!("\n\n# The names of the folders.\nlayout: {layout_name}\n\n"),
+            1,
+        );
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
     use super::*;
-    use crate::vault::Layout;
     use crate::watch::{Filter, filter, scan};
 
     #[test]
@@ -53,6 +75,23 @@ mod tests {
         {
             assert!(rules.contains(line.as_str()), "`{line}` is missing");
         }
+    }
+
+    #[test]
+    fn the_template_speaks_of_the_folders_that_the_layout_has() {
+        let all = |layout: &Layout, name| -> Vec<String> {
+            FILES.iter().map(|it| content(it.0, it.1, layout, name)).collect()
+        };
+        let usual = all(&Layout::default(), "default");
+        assert!(usual.iter().zip(FILES).all(|(text, file)| text == file.1));
+        let reme = all(&Layout::reme(), "reme").join("\n");
+        for gone in ["mem_metadata", "mem_agent", "`memory/`", "/memory/memory"] {
+            assert!(!reme.contains(gone), "{gone}");
+        }
+        for there in ["\nlayout: reme\n", "\n/metadata/\n", "`daily/`", "~/memory/daily/<today>"] {
+            assert!(reme.contains(there), "{there}");
+        }
+        assert!(reme.contains("~/memory/keys.md"), "the example's own name stays");
     }
 
     /// Every wikilink of the manual names one of its notes.

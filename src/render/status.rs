@@ -22,6 +22,9 @@ pub struct Status {
     /// One sentence for people.
     pub summary: String,
     pub vault: String,
+    /// `default` or `reme`: what the vault's folders are called.
+    #[serde(default)]
+    pub layout: String,
     pub agent: Agent,
     pub head: Option<Head>,
     pub pending: Pending,
@@ -228,7 +231,7 @@ pub fn verdict(status: &Status) -> String {
 /// The subjects and what there is to say of each.
 fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
     let mut lines = vec![
-        ("vault", status.vault.clone()),
+        ("vault", vault_line(status)),
         ("agent", agent_line(&status.agent, now)),
         ("head", head_line(status.head.as_ref(), now)),
         ("pending", pending_line(&status.pending)),
@@ -248,6 +251,13 @@ fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
         lines.push(("secrets", status.secrets.clone()));
     }
     lines
+}
+
+fn vault_line(status: &Status) -> String {
+    match status.layout.as_str() {
+        "" => status.vault.clone(),
+        layout => format!("{}, layout {layout}", status.vault),
+    }
 }
 
 fn agent_line(agent: &Agent, now: i64) -> String {

@@ -39,13 +39,38 @@ impl Default for Layout {
 }
 
 impl Layout {
-    /// The names that ReMe uses.
+    /// The names that ReMe uses; its own agent's transcripts are what the jobs' sessions are here.
     pub fn reme() -> Self {
         Self {
             daily: "daily".into(),
             session: "session".into(),
+            agent: "mem_session".into(),
             metadata: "metadata".into(),
             ..Self::default()
+        }
+    }
+
+    /// The names of both, as a person calls them.
+    pub const NAMES: [&str; 2] = ["default", "reme"];
+
+    /// Each folder with the name of its setting, templates aside.
+    pub fn folders(&self) -> [(&'static str, &str); 6] {
+        [
+            ("daily_dir", &self.daily),
+            ("digest_dir", &self.digest),
+            ("resource_dir", &self.resource),
+            ("session_dir", &self.session),
+            ("mem_session_dir", &self.agent),
+            ("metadata_dir", &self.metadata),
+        ]
+    }
+
+    /// The layout that a person calls so.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "default" => Some(Self::default()),
+            "reme" => Some(Self::reme()),
+            _ => None,
         }
     }
 }

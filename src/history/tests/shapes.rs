@@ -127,6 +127,14 @@ const SHAPES: &[(&str, Build)] = &[
     ("a split index", |dir| {
         configured(dir, &[("core.splitIndex", "true"), ("splitIndex.maxPercentChange", "0")])
     }),
+    ("a split index of which parts change", |dir| {
+        configured(dir, &[("core.splitIndex", "true"), ("splitIndex.maxPercentChange", "100")])
+    }),
+    ("a split index of version 4", |dir| {
+        // Git itself cannot read a split index without a checksum.
+        let skip_hash = ("index.skipHash", "false");
+        configured(dir, &[("feature.manyFiles", "true"), skip_hash, ("core.splitIndex", "true")])
+    }),
     ("an untracked cache", |dir| configured(dir, &[("core.untrackedCache", "true")])),
     ("a file system monitor", |dir| {
         let hook = dir.join("monitor");
