@@ -64,6 +64,11 @@ impl House {
         house
     }
 
+    /// Where the vault, its home and its mount lie; canonical.
+    pub fn root(&self) -> PathBuf {
+        self.temp.path().canonicalize().unwrap()
+    }
+
     /// A variable for the next start and for commands.
     pub fn env(&mut self, name: &str, value: &str) -> &mut Self {
         self.env.retain(|it| it.0 != name);
@@ -186,7 +191,7 @@ impl House {
     }
 
     fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
-        let root = self.vault.parent().unwrap();
+        let root = self.root();
         let mut command = match &self.user {
             None => Command::new(env!("CARGO_BIN_EXE_remd")),
             Some((user, program)) => {
@@ -213,7 +218,7 @@ impl House {
 
     /// `git` in the vault; must succeed; gives its stdout as bytes.
     pub fn git_bytes<const N: usize>(&self, args: [&str; N]) -> Vec<u8> {
-        let root = self.vault.parent().unwrap();
+        let root = self.root();
         let output = Command::new("git")
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

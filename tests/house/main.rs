@@ -9,6 +9,7 @@
     reason = "the house is looked at from outside: by the real disk and the real tools"
 )]
 
+mod adopt;
 mod cases;
 mod commands;
 mod crash;
@@ -24,6 +25,7 @@ mod names;
 mod odd_notes;
 mod page;
 mod people;
+mod refused;
 mod scale;
 mod semantics;
 mod service;
@@ -31,3 +33,4 @@ mod settings;
 mod suspended;
 mod users;
 mod wild;
+mod workspaces;

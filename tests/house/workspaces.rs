@@ -1,0 +1,202 @@
+//! Obsidian's and ReMe's vaults, and vaults on odd ground: clones, synced folders, other disks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::adopt::{digest, git, house, repository, write};
+use crate::house::{has_fuse, wait_for};
+
+#[test]
+fn an_obsidian_vault_keeps_its_own_folders() {
+    let mut house = house();
+    for (path, text) in [
+        ("Notes/Idea.md", "The word quagga, ![[attachments/pic.png]].\n"),
+        ("Meta/Blueprints/Daily.md", "The word quagga in {{title}}.\n"),
+        ("Scripts/T.md", "The word quagga in <% tp %>.\n"),
+        ("attachments/pic.png", "\u{89}PNG"),
+        (".obsidian/app.json", "{\"attachmentFolderPath\": \"attachments\"}"),
+        (".obsidian/templates.json", "{\"folder\": \"Meta/Blueprints\"}"),
+        (".obsidian/plugins/templater-obsidian/data.json", "{\"templates_folder\": \"Scripts\"}"),
+        (".obsidian/workspace.json", "{\"active\": 1}"),
+        (".obsidian/workspace-mobile.json", "{}"),
+        (".trash/Gone.md", "The word quagga, thrown away.\n"),
+    ] {
+        write(&house.vault, path, text);
+    }
+    let before = digest(&house.vault, &[".git", "mem_metadata"]);
+    house.start();
+    house.settle_and_check();
+    let paths: Vec<_> =
+        house.head_paths().into_iter().map(|it| String::from_utf8(it).unwrap()).collect();
+    assert_eq!(
+        paths,
+        [
+            ".obsidian/app.json",
+            ".obsidian/plugins/templater-obsidian/data.json",
+            ".obsidian/templates.json",
+            "Meta/Blueprints/Daily.md",
+            "Notes/Idea.md",
+            "Scripts/T.md",
+            "attachments/pic.png",
+        ]
+    );
+    assert_eq!(house.found("quagga"), ["Notes/Idea.md"]);
+    assert_eq!(digest(&house.vault, &[".git", "mem_metadata"]), before);
+    // Obsidian writes this at every click.
+    let commits = house.commits();
+    write(&house.vault, ".obsidian/workspace.json", "{\"active\": 2}");
+    house.settle_and_check();
+    assert_eq!(house.commits(), commits);
+}
+
+/// A workspace as ReMe leaves it.
+fn reme_workspace(at: &Path) {
+    for (path, text) in [
+        ("daily/2026-06-20.md", "# 2026-06-20\n\n- [[daily/2026-06-20/login.md]]\n"),
+        ("daily/2026-06-20/login.md", "---\nname: login\n---\nThe word quagga stands here.\n"),
+        ("digest/wiki/okapi.md", "The word okapi stands here.\n"),
+        ("resource/2026-06-20/budget.txt", "budget\n"),
+        ("session/dialog/s-1.jsonl", "{\"role\":\"user\"}\n"),
+        ("mem_session/agentscope/s-1.jsonl", "{}\n"),
+        ("metadata/file_store/file_chunks_default_v1.jsonl.zst", "ReMe's own chunks"),
+        ("metadata/file_catalog/dream.jsonl.zst", "ReMe's own catalog"),
+        ("metadata/keyword_index/bm25_default_regex_0123456789ab_v1.pkl", "pickled"),
+    ] {
+        write(at, path, text);
+    }
+}
+
+#[test]
+fn a_reme_workspace_is_recognised_and_stays_one() {
+    let mut house = house();
+    reme_workspace(&house.vault);
+    let before = digest(&house.vault, &[".git", "metadata"]);
+    house.start();
+    house.settle_and_check();
+    assert_eq!(house.status()["layout"], "reme");
+    assert!(house.log().contains("layout reme: `daily/` for days"), "{}", house.log());
+    let paths = house.head_paths();
+    let has = |start: &str| paths.iter().any(|it| it.starts_with(start.as_bytes()));
+    assert!(has("daily/") && has("session/dialog/") && has("resource/") && has("digest/"));
+    assert!(!has("metadata/") && !has("mem_session/") && !has("remd.yaml"));
+    assert_eq!(house.found("quagga"), ["daily/2026-06-20/login.md"]);
+    assert_eq!(digest(&house.vault, &[".git", "metadata"]), before);
+    assert!(house.at("metadata/keyword_index").exists() && !house.at("mem_metadata").exists());
+    // What ReMe had derived is there as it was.
+    let kept = house.at("metadata/before-remd");
+    let read = |name: &str| fs::read(kept.join(name)).unwrap();
+    assert_eq!(read("file_store/file_chunks_default_v1.jsonl.zst"), b"ReMe's own chunks");
+    assert_eq!(read("file_catalog/dream.jsonl.zst"), b"ReMe's own catalog");
+    assert_eq!(read("keyword_index/bm25_default_regex_0123456789ab_v1.pkl"), b"pickled");
+
+    // Remembered, also when what it was known by is gone.
+    house.stop();
+    fs::remove_dir_all(house.at("metadata")).unwrap();
+    fs::remove_dir_all(house.at("session")).unwrap();
+    fs::create_dir(house.at("mem_metadata")).unwrap();
+    let said = house.run(["config", "list"]);
+    assert!(said.stdout.contains("layout = reme  # as adopted"), "{}", said.stdout);
+    assert!(said.stdout.contains("daily_dir = daily  # as adopted"), "{}", said.stdout);
+    house.args(["--no-mount", "--layout", "reme"]);
+    house.start();
+    house.settle_and_check();
+    assert!(house.at("metadata/keyword_index").exists());
+    house.stop();
+    let said = house.run(["up", "--no-mount", "--layout", "default"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("has the layout `reme` (as adopted), not `default`"));
+    assert!(said.stderr.contains("hint: Leave `--layout` away"), "{}", said.stderr);
+}
+
+#[test]
+fn a_new_vault_can_have_the_layout_of_reme() {
+    let house = house();
+    let vault = house.vault.to_str().unwrap();
+    let said = house.run(["init", "--layout", "reme", "--dry-run", vault]);
+    assert!(said.stdout.contains("layout reme: `daily/`"), "{}", said.stdout);
+    assert!(!house.vault.exists());
+    let said = house.run(["init", "--layout", "reme", vault]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(house.git(["show", "HEAD:remd.yaml"]).contains("\nlayout: reme\n"));
+    assert!(house.git(["show", "HEAD:.gitignore"]).contains("/metadata/"));
+    assert_eq!(house.git(["status", "--porcelain"]), "");
+    assert_eq!(house.status()["layout"], "reme");
+    let said = house.run(["init", "--layout", "default", vault]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("(vault file), not `default`"), "{}", said.stderr);
+    let said = house.run(["init", "--layout", "other", vault]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("reme"), "{}", said.stderr);
+}
+
+#[test]
+fn a_shallow_clone_and_a_synced_folder_are_notes_and_no_failure() {
+    let mut house = house();
+    let other = house.root().join("other");
+    repository(&house, &other, &["-b", "main"]);
+    let url = format!("file://{}", other.display());
+    fs::create_dir(house.root().join("shared")).unwrap();
+    house.vault = house.root().join("shared/memory");
+    git(&house, &house.root(), &["clone", "-q", "--depth", "1", &url, "shared/memory"]);
+    fs::create_dir(house.root().join("shared/.stfolder")).unwrap();
+    house.start();
+    house.settle_and_check();
+    let status = house.status();
+    assert_eq!(status["verdict"], "ok", "{status}");
+    for (id, word) in [("shallow", "shallow clone"), ("cloud-folder", "Syncthing")] {
+        let problem =
+            status["problems"].as_array().unwrap().iter().find(|it| it["id"] == id).unwrap();
+        assert_eq!(problem["level"], "note");
+        assert!(problem["what"].as_str().unwrap().contains(word), "{problem}");
+        assert!(!problem["remedy"].as_str().unwrap().is_empty());
+        assert!(house.log().contains(word), "`up` says it too");
+    }
+    house.stop();
+    assert!(house.run(["status"]).stdout.contains("Syncthing"), "also with no agent");
+}
+
+/// A file system that is unmounted at the end, whatever the test says.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _unmounted = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+/// What another machine writes raises no event here; it is found all the same.
+#[test]
+fn a_network_disk_is_polled_and_a_note_says_so() {
+    if !has_fuse("a_network_disk_is_polled_and_a_note_says_so") {
+        return;
+    }
+    let mut house = house();
+    let disk = house.root().join("disk");
+    repository(&house, &disk, &["-b", "main"]);
+    fs::create_dir(&house.vault).unwrap();
+    // The kernel names a FUSE file system by what it is told at the mount.
+    let bound = Command::new("bindfs")
+        .args(["-o", "subtype=sshfs"])
+        .args([&disk, &house.vault])
+        .status()
+        .expect("this test needs bindfs: apt-get install bindfs");
+    assert!(bound.success());
+    let _mounted = Mounted(house.vault.clone());
+    house.start();
+    house.settle_and_check();
+    let status = house.status();
+    assert_eq!((&status["watch"]["mode"], &status["verdict"]), (&"polling".into(), &"ok".into()));
+    let notes = status["problems"].as_array().unwrap();
+    let note = notes.iter().find(|it| it["id"] == "network-disk").unwrap();
+    assert_eq!(note["level"], "note");
+    assert!(note["what"].as_str().unwrap().contains("fuse.sshfs"), "{note}");
+    assert!(house.log().contains("network file system"), "`up` says it too");
+    // By the other machine: beside the mount, not through it.
+    write(&disk, "theirs.md", "The word okapi stands here.\n");
+    wait_for("the other machine's edit", || house.found("okapi") == ["theirs.md"]);
+    write(&house.vault, "ours.md", "The word nyala stands here.\n");
+    house.settle_and_check();
+    assert_eq!(house.found("nyala"), ["ours.md"]);
+    house.stop();
+}
