@@ -113,7 +113,7 @@ pub(super) fn find(root: &Path) -> Result<(gix::Repository, Place), OpenError> {
     let git_dir = resolve(&dot_git)?;
     let common_dir = common_dir_of(&git_dir)?;
     check_format(&root, &common_dir)?;
-    let mut repo = open(&root, &dot_git, &git_dir)?;
+    let repo = open(&root, &dot_git, &git_dir)?;
     let Some(workdir) = repo.workdir() else {
         return Err(OpenError::Bare(root));
     };
@@ -124,12 +124,18 @@ pub(super) fn find(root: &Path) -> Result<(gix::Repository, Place), OpenError> {
         return Err(OpenError::Elsewhere { vault: root, worktree: workdir });
     };
     let prefix: BString = prefix.as_os_str().as_encoded_bytes().into();
-    repo.object_cache_size_if_unset(4 << 20);
-    let place = Place { root, workdir, git_dir, common_dir, prefix };
+    let place = Place { root, dot_git, workdir, git_dir, common_dir, prefix };
     if !place.prefix.is_empty() && is_prefix_ignored(&repo, &place)? {
         return Err(OpenError::Ignored { vault: place.root, repository: place.workdir });
     }
     Ok((repo, place))
+}
+
+/// Opens it again, with the settings as they are now.
+///
+/// Not by the git directory: one that lies elsewhere does not know its work tree.
+pub(super) fn reopen(place: &Place) -> Result<gix::Repository, GitError> {
+    open_trusted(&place.dot_git)
 }
 
 /// The `.git` at or above `root`: as git looks for it, up to the end of the file system.
@@ -264,7 +270,7 @@ fn open(root: &Path, dot_git: &Path, git_dir: &Path) -> Result<gix::Repository, 
     let Some(foreign) = foreign else {
         let repo = git("open the repository", opened)?.to_thread_local();
         return match repo.git_dir_trust() {
-            gix::sec::Trust::Full => Ok(repo),
+            gix::sec::Trust::Full => Ok(with_cache(repo)),
             // Its `core.worktree` is somebody else's.
             _ => Err(foreign_owner(repo.workdir().unwrap_or(root))),
         };
@@ -276,9 +282,18 @@ fn open(root: &Path, dot_git: &Path, git_dir: &Path) -> Result<gix::Repository, 
     }
     // Once more: what was opened before its trust was known has dropped the settings that lie
     // outside the work tree.
+    Ok(open_trusted(dot_git)?)
+}
+
+fn open_trusted(dot_git: &Path) -> Result<gix::Repository, GitError> {
     let options = gix::open::Options::default().with(gix::sec::Trust::Full);
     let opened = gix::ThreadSafeRepository::open_opts(dot_git, options);
-    Ok(git("open the repository", opened)?.to_thread_local())
+    Ok(with_cache(git("open the repository", opened)?.to_thread_local()))
+}
+
+fn with_cache(mut repo: gix::Repository) -> gix::Repository {
+    repo.object_cache_size_if_unset(4 << 20);
+    repo
 }
 
 fn is_ours(path: &Path) -> bool {

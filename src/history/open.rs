@@ -11,7 +11,7 @@ use gix::bstr::ByteSlice as _;
 use crate::base::fs::{self, PathError};
 use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
-use crate::history::find::{OpenError, find};
+use crate::history::find::{self, OpenError, find};
 use crate::history::gate::Gate;
 use crate::history::hooks::After;
 use crate::history::objects::Objects;
@@ -108,7 +108,7 @@ impl History {
     pub(super) fn follow_settings(&mut self) -> Result<(), GitError> {
         let now = SettingsStamp::take(&self.repo, &self.place);
         if now != self.settings {
-            git("read Git's settings", self.repo.reload().map(|_| ()))?;
+            self.repo = find::reopen(&self.place)?;
             self.settings = now;
             self.drivers.forget_failures();
             self.gate.open();

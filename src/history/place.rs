@@ -16,6 +16,9 @@ use crate::vault::VaultPath;
 pub(super) struct Place {
     /// The vault.
     pub root: PathBuf,
+    /// The `.git` by which the repository was found: a folder, or a file or symlink that leads to
+    /// one.
+    pub dot_git: PathBuf,
     /// The repository's work tree; the vault or a folder above it.
     pub workdir: PathBuf,
     /// This work tree's git directory: `HEAD`, `index`.

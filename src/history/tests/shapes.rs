@@ -282,6 +282,16 @@ fn check(name: &str, build: Build) {
     assert_eq!(resolved.unwrap_or_else(|err| panic!("{name}: {err:?}")), head.commit);
     let entry = reader.entry(head.commit, &vault_path("old.md")).unwrap().unwrap();
     assert_eq!(reader.read_blob(entry.blob).unwrap(), b"edited 2\n", "{name}");
+    // Settings and rules that change meanwhile are followed, in every shape.
+    vault.git(&["config", "core.autocrlf", "input"]);
+    vault.write(".gitignore", "skipped.md\n");
+    vault.write("skipped.md", "skipped\n");
+    vault.write("crlf.md", "one\r\ntwo\r\n");
+    vault.snapshot_all();
+    let crlf = format!("HEAD:{}crlf.md", prefix.trim_end());
+    assert_eq!(vault.git(&["show", &crlf]), "one\ntwo\n", "{name}");
+    assert!(!vault.git(&["ls-files"]).contains("skipped.md"), "{name}");
+    assert_clean(name, &vault);
     // What waits goes to a reference of ours, in every shape.
     vault.git(&["add", "-N", "."]);
     vault.write("old.md", "staged\n");
