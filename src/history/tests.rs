@@ -8,6 +8,7 @@ mod filters;
 mod guests;
 mod held;
 mod model;
+mod model_people;
 mod odd;
 mod people;
 mod reading;

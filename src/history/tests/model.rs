@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Write(u8, u8),
     Append(u8),
     Delete(u8),
@@ -24,7 +24,7 @@ enum Step {
 const NAMES: [&str; 9] =
     ["a.md", "b.md", "d/a.md", "d/b.md", "d/e/c.md", "d", "d/e", "q\"\n.md", "é/x.md"];
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let name = || 0..u8::try_from(NAMES.len()).unwrap();
     prop_oneof![
         4 => (name(), 0..4u8).prop_map(|(name, text)| Step::Write(name, text)),
@@ -39,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Does the step as far as the disk allows; what it refuses did not happen.
-fn run(vault: &Vault, step: &Step) {
+pub(super) fn run(vault: &Vault, step: &Step) {
     use std::os::unix::fs::PermissionsExt as _;
     let path = |name: &u8| vault.path(NAMES[usize::from(*name)]);
     let with_parent = |name: &u8| {
@@ -83,6 +83,12 @@ fn run(vault: &Vault, step: &Step) {
     };
 }
 
+/// How many cases: `PROPTEST_CASES` where it is set.
+pub(super) fn cases(normally: u32) -> u32 {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok());
+    wanted.unwrap_or(normally)
+}
+
 type Tree = BTreeMap<Vec<u8>, (String, Vec<u8>)>;
 
 fn on_disk(vault: &Vault) -> Tree {
@@ -118,7 +124,7 @@ fn in_head(vault: &Vault) -> Tree {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(24), max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn head_is_the_disk_after_every_batch(
