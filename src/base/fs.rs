@@ -292,6 +292,12 @@ pub fn set_mode(path: &Path, mode: u32) -> Result<(), PathError> {
     )
 }
 
+/// Sets the time of the last change to now; fails where there is no file.
+pub fn touch(path: &Path) -> Result<(), PathError> {
+    let touched = File::open(path).and_then(|it| it.set_modified(std::time::SystemTime::now()));
+    at("set the time of", path, touched)
+}
+
 /// Forces a file's content to the disk.
 pub fn sync_file(path: &Path) -> Result<(), PathError> {
     at("sync", path, File::open(path).and_then(|it| it.sync_all()))

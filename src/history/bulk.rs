@@ -18,6 +18,7 @@ use gix::zlib::{Compression, Status};
 
 use crate::base::fs::{self, PathError};
 use crate::history::error::{GitError, git};
+use crate::history::objects;
 
 /// So many new blobs are written one by one …
 const FEW: usize = 256;
@@ -33,6 +34,8 @@ pub(super) struct Bulk<'repo> {
     repo: &'repo gix::Repository,
     /// Not yet enough for a pack.
     first: Vec<(ObjectId, Vec<u8>)>,
+    /// Written as files of their own.
+    alone: Vec<ObjectId>,
     first_bytes: usize,
     pack: Option<Pack>,
     /// All that was taken.
@@ -49,7 +52,14 @@ struct Pack {
 
 impl<'repo> Bulk<'repo> {
     pub fn new(repo: &'repo gix::Repository) -> Self {
-        Self { repo, first: Vec::new(), first_bytes: 0, pack: None, known: HashSet::new() }
+        Self {
+            repo,
+            first: Vec::new(),
+            alone: Vec::new(),
+            first_bytes: 0,
+            pack: None,
+            known: HashSet::new(),
+        }
     }
 
     /// Takes a blob.
@@ -60,7 +70,7 @@ impl<'repo> Bulk<'repo> {
         let kind = gix::object::Kind::Blob;
         let id = gix::objs::compute_hash(self.repo.object_hash(), kind, &bytes);
         let id = git("write a blob", id)?;
-        if !self.known.insert(id) || self.repo.objects.exists_without_refresh(&id) {
+        if !self.known.insert(id) || self.pack.is_some() && self.is_packed(&id) {
             return Ok(id);
         }
         match &mut self.pack {
@@ -70,8 +80,10 @@ impl<'repo> Bulk<'repo> {
                 self.first.push((id, bytes));
                 if self.first.len() > FEW || self.first_bytes > FEW_BYTES {
                     let mut pack = Pack::new(self.repo.object_hash());
-                    for (id, bytes) in self.first.drain(..) {
-                        pack.add(id, &bytes)?;
+                    for (id, bytes) in std::mem::take(&mut self.first) {
+                        if !self.is_packed(&id) {
+                            pack.add(id, &bytes)?;
+                        }
                     }
                     self.pack = Some(pack);
                 }
@@ -83,19 +95,27 @@ impl<'repo> Bulk<'repo> {
         Ok(id)
     }
 
-    /// Writes what still waits.
-    pub fn finish(&mut self) -> Result<(), GitError> {
+    /// Writes what still waits; gives all that are files of their own, to be synced. A few are
+    /// that whatever a pack is said to hold: see [`objects::write`].
+    pub fn finish(&mut self) -> Result<Vec<ObjectId>, GitError> {
         for (_, bytes) in std::mem::take(&mut self.first) {
             self.write_alone(&bytes)?;
         }
         self.first_bytes = 0;
         self.close_pack()?;
         self.pack = None;
-        Ok(())
+        Ok(std::mem::take(&mut self.alone))
     }
 
-    fn write_alone(&self, bytes: &[u8]) -> Result<ObjectId, GitError> {
-        Ok(git("write a blob", self.repo.write_blob(bytes))?.detach())
+    fn write_alone(&mut self, bytes: &[u8]) -> Result<ObjectId, GitError> {
+        let id = objects::write(self.repo, gix::objs::Kind::Blob, bytes)?;
+        self.alone.push(id);
+        Ok(id)
+    }
+
+    /// Whether an earlier try has written it.
+    fn is_packed(&self, id: &ObjectId) -> bool {
+        self.repo.objects.exists_without_refresh(id)
     }
 
     fn close_pack(&mut self) -> Result<(), GitError> {

@@ -9,6 +9,8 @@ use std::time::SystemTime;
 
 use crate::base::fs;
 use crate::history::place::Place;
+use crate::history::refs::HeadState;
+use crate::history::{History, hooks};
 
 /// What a person is doing with the repository.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,9 +58,24 @@ impl fmt::Display for Operation {
     }
 }
 
+impl History {
+    /// A person's operation under way, during which nothing is committed.
+    pub(super) fn operation(&self, head: &HeadState) -> Option<Operation> {
+        operation(&self.place)
+            .or_else(|| head.branch.is_none().then_some(Operation::DetachedHead))
+            .or_else(|| self.is_commit_in_hooks().then_some(Operation::Commit))
+    }
+
+    /// Whether a `git commit` is in its hooks: it has read HEAD, and dies when that moves. Without
+    /// hooks that takes no time worth asking for.
+    fn is_commit_in_hooks(&self) -> bool {
+        hooks::delay_commits(&self.repo, &self.place) && has_live_commit(&self.place.workdir)
+    }
+}
+
 /// The operation under way by the files in the git directory; a detached HEAD is seen by whoever
 /// reads HEAD.
-pub(super) fn operation(place: &Place) -> Option<Operation> {
+fn operation(place: &Place) -> Option<Operation> {
     let has =
         |name: &str| fs::lstat_if_there(&place.git_dir.join(name)).is_ok_and(|it| it.is_some());
     if has("rebase-merge") {

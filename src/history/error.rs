@@ -111,7 +111,7 @@ impl SnapshotError {
         Some(match self {
             Self::Busy { operation, .. } => operation.hint().to_owned(),
             Self::Locked { lock, .. } => match lock.holder {
-                Some(pid) => format!("Process {pid} has it open; wait for it to end."),
+                Some(pid) => format!("Process {pid} seems to hold it; wait for it to end."),
                 None => format!(
                     "No process has it open. If no git command is running, remove it: `rm '{}'`.",
                     lock.path.display()

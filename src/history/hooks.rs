@@ -31,6 +31,25 @@ pub const MARK: &str = "REMD_COMMIT";
 /// How long a running `post-commit` is waited for at the end.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Whether git runs a program of the user before it moves the branch.
+pub(super) fn delay_commits(repo: &gix::Repository, place: &Place) -> bool {
+    let folder = folder_of(repo, place);
+    ["pre-commit", "prepare-commit-msg", "commit-msg"].iter().any(|it| find(&folder, it).is_some())
+}
+
+fn folder_of(repo: &gix::Repository, place: &Place) -> PathBuf {
+    match repo.config_snapshot().string("core.hooksPath").filter(|it| !it.is_empty()) {
+        Some(path) => place.workdir.join(crate::history::sign::at_home(path)),
+        None => place.common_dir.join("hooks"),
+    }
+}
+
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let path = folder.join(name);
+    let meta = fs::stat(&path).ok()?;
+    (meta.is_file() && meta.mode() & 0o111 != 0).then_some(path)
+}
+
 /// The hooks that there are now.
 #[derive(Clone, Debug)]
 pub(super) struct Hooks {
@@ -53,16 +72,8 @@ impl Hooks {
         limit: Duration,
         stop: &Stop,
     ) -> Self {
-        let config = repo.config_snapshot();
-        let folder = match config.string("core.hooksPath").filter(|it| !it.is_empty()) {
-            Some(path) => place.workdir.join(crate::history::sign::at_home(path)),
-            None => place.common_dir.join("hooks"),
-        };
-        let find = |name: &str| {
-            let path = folder.join(name);
-            let meta = fs::stat(&path).ok()?;
-            (meta.is_file() && meta.mode() & 0o111 != 0).then_some(path)
-        };
+        let folder = folder_of(repo, place);
+        let find = |name| find(&folder, name);
         Self {
             pre_commit: find("pre-commit"),
             prepare_message: find("prepare-commit-msg"),

@@ -121,6 +121,8 @@ pub(super) struct Looker<'a> {
     ignores: gix::AttributeStack<'a>,
     ways: HashMap<PathBuf, Way>,
     bulk: Bulk<'a>,
+    /// New contents taken so far.
+    contents: usize,
     findings: Findings,
 }
 
@@ -167,18 +169,20 @@ impl<'a> Looker<'a> {
             ignores: git("read the ignore rules", ignores)?,
             ways: HashMap::new(),
             bulk: Bulk::new(repo),
+            contents: 0,
             findings: Findings::default(),
         })
     }
 
     /// How many contents were new to git so far.
     pub fn written(&self) -> usize {
-        self.findings.written.len()
+        self.contents
     }
 
     /// What the looks found, with every content written.
     pub fn finish(mut self) -> Result<Findings, GitError> {
-        self.bulk.finish()?;
+        let alone = self.bulk.finish()?;
+        self.findings.written.extend(alone);
         Ok(self.findings)
     }
 
@@ -305,7 +309,7 @@ impl<'a> Looker<'a> {
     ) -> Result<Option<(Version, Seen)>, GitError> {
         let on_disk = self.place.disk(path);
         let content = match disk {
-            Disk::Link(seen) => self.read_link(&on_disk, seen)?,
+            Disk::Link(seen) => self.read_link(&on_disk, rela, seen)?,
             Disk::File(seen) => self.read_file(&on_disk, rela, seen, is_tracked)?,
             _ => return Ok(None),
         };
@@ -332,7 +336,7 @@ impl<'a> Looker<'a> {
         Ok(None)
     }
 
-    fn read_link(&mut self, path: &Path, seen: Seen) -> Result<Content, GitError> {
+    fn read_link(&mut self, path: &Path, rela: &BStr, seen: Seen) -> Result<Content, GitError> {
         let Ok(target) = fs::read_link(path) else {
             return Ok(Content::Again);
         };
@@ -340,7 +344,7 @@ impl<'a> Looker<'a> {
         if !after.is_ok_and(|it| it.is_same(&seen)) {
             return Ok(Content::Again);
         }
-        self.write_blob(target.into_os_string().into_vec()).map(|id| Content::Blob(id, seen))
+        self.write_blob(rela, target.into_os_string().into_vec()).map(|id| Content::Blob(id, seen))
     }
 
     fn read_file(
@@ -399,7 +403,7 @@ impl<'a> Looker<'a> {
             let after = file.metadata().map(|it| Seen::new(&it));
             match self.see_again(path) {
                 Some(now) if now.is_same(&seen) && after.is_ok_and(|it| it.is_same(&seen)) => {
-                    return self.write_blob(bytes).map(|id| Content::Blob(id, seen));
+                    return self.write_blob(rela, bytes).map(|id| Content::Blob(id, seen));
                 }
                 Some(now) => seen = now,
                 None => return Ok(Content::Again),
@@ -412,9 +416,16 @@ impl<'a> Looker<'a> {
         fs::lstat(path).ok().filter(Metadata::is_file).map(|it| Seen::new(&it))
     }
 
-    fn write_blob(&mut self, bytes: Vec<u8>) -> Result<ObjectId, GitError> {
-        let id = self.bulk.write(bytes)?;
-        self.findings.written.push(id);
+    /// Writes what is not in HEAD or the index at its path.
+    fn write_blob(&mut self, rela: &BStr, bytes: Vec<u8>) -> Result<ObjectId, GitError> {
+        let kind = gix::objs::Kind::Blob;
+        let hash = gix::objs::compute_hash(self.repo.object_hash(), kind, &bytes);
+        let id = git("write a blob", hash)?;
+        let in_head = self.head.file(rela)?.is_some_and(|it| it.1 == id);
+        if !in_head && self.index.entry(rela).is_none_or(|it| it.id != id) {
+            self.bulk.write(bytes)?;
+            self.contents += 1;
+        }
         Ok(id)
     }
 

@@ -19,7 +19,7 @@ use crate::history::hooks::Hooks;
 use crate::history::lock::Draft;
 use crate::history::look::{Looker, Version, kind_of};
 use crate::history::message::compose;
-use crate::history::objects::{TreeEdit, TreeView, edit_tree};
+use crate::history::objects::{self, TreeEdit, TreeView, edit_tree};
 use crate::history::refs::{self, HeadState};
 use crate::history::rename::renames;
 use crate::history::seen::is_unchanged;
@@ -145,15 +145,10 @@ impl History {
                 .map_err(MakeError::Refused)?;
             object.extra_headers.push(("gpgsig".into(), signature));
         }
-        let commit = git("write a commit", self.repo.write_object(&object))?.detach();
+        let commit = objects::write_object(&self.repo, &object)?;
         batch.written.push(commit);
         let draft = refs::draft(&self.place, commit).map_err(SnapshotError::from)?;
-        let written = std::mem::take(&mut batch.written);
-        self.objects.sync(&written, &[draft.path()]).map_err(SnapshotError::from)?;
-        if !written.iter().all(|it| self.repo.has_object(*it)) {
-            // A `git prune` of everything that no reference names yet.
-            return Err(SnapshotError::Moved.into());
-        }
+        self.objects.sync(&batch.written, &[draft.path()]).map_err(SnapshotError::from)?;
         Ok(Some(Made { commit, draft, subject }))
     }
 

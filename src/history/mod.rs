@@ -250,10 +250,7 @@ impl History {
 
     /// A person's operation under way, during which nothing is committed.
     pub fn busy(&self) -> Option<Operation> {
-        busy::operation(&self.place).or_else(|| {
-            let head = refs::read_head(&self.repo).ok()?;
-            head.branch.is_none().then_some(Operation::DetachedHead)
-        })
+        self.operation(&refs::read_head(&self.repo).ok()?)
     }
 
     /// Git's locks that are there now, for `status`.

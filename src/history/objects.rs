@@ -35,6 +35,12 @@ impl Objects {
         Self { dir: repo.objects.store_ref().path().to_owned(), rooted: HashSet::new() }
     }
 
+    /// Whether it still is a loose object: a `git prune` or `repack` sweeps what no reference names
+    /// yet.
+    pub fn is_loose(&self, id: &ObjectId) -> bool {
+        fs::lstat_if_there(&loose_path(&self.dir, id)).is_ok_and(|it| it.is_some())
+    }
+
     /// Forces the loose objects among `ids` and their folders to the disk, and the files `also`.
     ///
     /// Side by side: the disk flushes once for all that ask at the same time.
@@ -45,10 +51,8 @@ impl Objects {
         }
         let mut folders = BTreeMap::<PathBuf, BTreeSet<PathBuf>>::new();
         for id in ids {
-            let hex = id.to_hex().to_string();
-            let (fan, name) = hex.split_at(2);
-            let folder = self.dir.join(fan);
-            let file = folder.join(name);
+            let file = loose_path(&self.dir, id);
+            let Some(folder) = file.parent().map(Path::to_owned) else { continue };
             // What is not there was there before, in a pack.
             if fs::lstat_if_there(&file)?.is_some() {
                 folders.entry(folder).or_default().insert(file);
@@ -86,6 +90,43 @@ fn unless_gone(synced: Result<(), PathError>) -> Result<(), PathError> {
     }
 }
 
+/// Writes an object as a loose one, whatever the packs are said to hold.
+///
+/// The library's own way leaves out what a pack has, and goes on believing in a pack that a `git
+/// gc` beside us has deleted; a loose object that is old may be swept before it is referred to, so
+/// its time is renewed as git does.
+pub(super) fn write(
+    repo: &gix::Repository,
+    kind: gix::objs::Kind,
+    bytes: &[u8],
+) -> Result<ObjectId, GitError> {
+    use gix::objs::Write as _;
+    let hash = gix::objs::compute_hash(repo.object_hash(), kind, bytes);
+    let id = git("write an object", hash)?;
+    let dir = repo.objects.store_ref().path();
+    if fs::touch(&loose_path(dir, &id)).is_err() {
+        let store = gix::odb::loose::Store::at(dir, repo.object_hash());
+        git("write an object", store.write_buf_with_known_id(kind, bytes, id))?;
+    }
+    Ok(id)
+}
+
+/// The same for an object that is not encoded yet.
+pub(super) fn write_object(
+    repo: &gix::Repository,
+    object: impl gix::objs::WriteTo,
+) -> Result<ObjectId, GitError> {
+    let mut bytes = Vec::new();
+    git("write an object", object.write_to(&mut bytes))?;
+    write(repo, object.kind(), &bytes)
+}
+
+fn loose_path(dir: &Path, id: &gix::oid) -> PathBuf {
+    let hex = id.to_hex().to_string();
+    let (fan, name) = hex.split_at(2);
+    dir.join(fan).join(name)
+}
+
 /// What a thread gave; one that panicked ends us too.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -111,9 +152,9 @@ pub(super) fn edit_tree(
         }
     }
     let tree = editor.write(|tree| {
-        let id = repo.write_object(tree)?.detach();
+        let id = write_object(repo, tree)?;
         written.push(id);
-        Ok::<_, gix::Error>(id)
+        Ok::<_, GitError>(id)
     });
     git("write a tree", tree)
 }

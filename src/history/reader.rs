@@ -425,22 +425,38 @@ pub(super) fn vault_changes(
     Ok(changes)
 }
 
-/// The files below a folder of a tree (all where it is empty), by their paths in git.
+/// The files below a folder of a tree; the whole tree where `folder` is empty.
 pub(super) fn files_below(
     repo: &gix::Repository,
     root: Option<ObjectId>,
     folder: &BStr,
 ) -> Result<Vec<BString>, GitError> {
-    if folder.is_empty() {
-        return Ok(tree_changes(repo, None, root)?.into_iter().map(|it| it.0).collect());
-    }
-    let found = TreeView::new(repo, root).get(folder)?;
-    let Some((_, id)) = found.filter(|it| it.0.is_tree()) else { return Ok(Vec::new()) };
-    let files = tree_changes(repo, None, Some(id))?;
-    Ok(files
-        .into_iter()
-        .map(|(path, ..)| [folder.as_bytes(), b"/", path.as_slice()].concat().into())
-        .collect())
+    Ok(versions_below(repo, root, folder)?.into_iter().map(|it| it.0).collect())
+}
+
+/// The same with what they are.
+pub(super) fn versions_below(
+    repo: &gix::Repository,
+    root: Option<ObjectId>,
+    folder: &BStr,
+) -> Result<Vec<(BString, Version)>, GitError> {
+    let mut prefix = folder.to_owned();
+    let root = match folder.is_empty() {
+        true => root,
+        false => {
+            prefix.push(b'/');
+            let found = TreeView::new(repo, root).get(folder)?;
+            let Some((_, id)) = found.filter(|it| it.0.is_tree()) else { return Ok(Vec::new()) };
+            Some(id)
+        }
+    };
+    let files = tree_changes(repo, None, root)?;
+    let versions = files.into_iter().filter_map(|(path, _, new)| {
+        let mut whole = prefix.clone();
+        whole.extend_from_slice(&path);
+        Some((whole, new?))
+    });
+    Ok(versions.collect())
 }
 
 /// The bytes of a blob.

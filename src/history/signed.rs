@@ -9,7 +9,8 @@ use gix::bstr::{BString, ByteSlice as _};
 
 use crate::base::clock;
 use crate::history::Options;
-use crate::history::error::{GitError, git};
+use crate::history::error::GitError;
+use crate::history::objects;
 
 /// Who signs a commit, and when.
 pub(super) struct Signed {
@@ -50,7 +51,7 @@ impl Signed {
         message: String,
     ) -> Result<ObjectId, GitError> {
         let commit = self.object(tree, parents, message);
-        git("write a commit", repo.write_object(&commit).map(gix::Id::detach))
+        objects::write_object(repo, &commit)
     }
 
     /// Name and mail of the author.

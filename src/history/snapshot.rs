@@ -16,7 +16,7 @@ use gix::bstr::{BString, ByteSlice as _};
 use gix::objs::tree::EntryKind;
 
 use crate::base::{clock, fault, fs};
-use crate::history::busy::{self, Operation};
+use crate::history::busy::Operation;
 use crate::history::error::SnapshotError;
 use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
 use crate::history::held::deletions_to_hold;
@@ -82,8 +82,7 @@ impl History {
         round: usize,
     ) -> Result<Snapshot, SnapshotError> {
         let head = read_head(&self.repo)?;
-        let operation = busy::operation(&self.place)
-            .or_else(|| head.branch.is_none().then_some(Operation::DetachedHead));
+        let operation = self.operation(&head);
         if operation.is_some_and(|it| it != Operation::Commit) {
             // A step of a rebase or bisect: half of the files are those of another commit.
             wait_until_free(&lock_of(&self.place.index()), LOCK_WAIT);
@@ -362,7 +361,7 @@ impl History {
                 .map(|it| it.0.clone())
                 .collect();
             self.check_still(head)?;
-            if busy::operation(&self.place).is_some() {
+            if self.operation(head).is_some() {
                 return Err(SnapshotError::Moved);
             }
             if moved.is_empty() {
@@ -386,6 +385,9 @@ impl History {
         };
         let Made { commit, draft, subject } = made;
 
+        if !batch.written.iter().all(|it| self.objects.is_loose(it)) {
+            return Err(SnapshotError::Moved);
+        }
         fault::point("committer.before_ref");
         repair::begin(&self.place, commit)?;
         let step = Move {

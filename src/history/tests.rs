@@ -143,8 +143,8 @@ impl Vault {
 
     pub fn assert_sound(&self) {
         let output = git_command(&self.root, &["fsck", "--strict"]).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "git fsck: {text}");
+        let text = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "git fsck: {}", String::from_utf8_lossy(&text));
         assert!(!self.root.join(".git/index.lock").exists());
     }
 

@@ -15,7 +15,8 @@ use gix::bstr::ByteSlice as _;
 
 use crate::history::error::{GitError, SnapshotError};
 use crate::history::git_index::GitIndex;
-use crate::history::look::Findings;
+use crate::history::look::{Findings, kind_of};
+use crate::history::objects::TreeView;
 use crate::history::reader;
 use crate::history::refs::HeadState;
 use crate::history::{History, Kept};
@@ -67,7 +68,7 @@ impl History {
                 Ok(index) => {
                     match &old {
                         Some(old) => self.note_entries(&index, old),
-                        None => self.note_missing(&index, head)?,
+                        None => self.note_staged(&index, head)?,
                     }
                     index
                 }
@@ -90,14 +91,26 @@ impl History {
         }
     }
 
-    /// In HEAD and not in the index: staged for deletion, and found by no walk over either disk
-    /// or index.
-    fn note_missing(&mut self, index: &GitIndex, head: &HeadState) -> Result<(), GitError> {
+    /// Whatever the index has otherwise than HEAD: staged by a person, if only by taking it out.
+    fn note_staged(&mut self, index: &GitIndex, head: &HeadState) -> Result<(), GitError> {
         let tree = self.tree_of(head)?;
-        let prefix = self.place.prefix.as_bstr();
-        for rela in reader::files_below(&self.repo, tree, prefix)? {
-            if index.entry(rela.as_bstr()).is_none() {
-                self.unsettled.paths.extend(self.place.vault_path(rela.as_bstr()));
+        let mut same = 0;
+        for (rela, version) in
+            reader::versions_below(&self.repo, tree, self.place.prefix.as_bstr())?
+        {
+            let entry = index.entry(rela.as_bstr());
+            match entry.and_then(|it| Some((it.id, kind_of(it.mode)?))) == Some(version) {
+                true => same += 1,
+                false => self.unsettled.paths.extend(self.place.vault_path(rela.as_bstr())),
+            }
+        }
+        let prefix = self.place.prefix_slash();
+        if index.below(prefix.as_bstr()).count() != same {
+            let mut view = TreeView::new(&self.repo, tree);
+            for rela in index.below(prefix.as_bstr()) {
+                if view.file(rela)?.is_none() {
+                    self.unsettled.paths.extend(self.place.vault_path(rela));
+                }
             }
         }
         Ok(())

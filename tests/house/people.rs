@@ -268,6 +268,53 @@ fn a_commit_in_its_editor_succeeds() {
 }
 
 #[test]
+fn a_commit_in_its_hook_or_in_its_choice_of_hunks_succeeds() {
+    let house = with_notes();
+    let go = house.temp.path().join("go");
+    let hook = house.at(".git/hooks/pre-commit");
+    let ready = house.temp.path().join("ready");
+    // Ours pass; the person's waits.
+    let wait = "[ -n \"$REMD_COMMIT\" ] && exit 0; touch R; until [ -e G ]; do sleep 0.02; done";
+    let wait = wait.replace('R', "\u{1}").replace('G', &go.to_string_lossy());
+    let wait = wait.replace("$\u{1}EMD", "$REMD").replace('\u{1}', &ready.to_string_lossy());
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, format!("#!/bin/sh\n{wait}\n")).unwrap();
+    fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut commit =
+        git_command(&house, &["commit", "-q", "--allow-empty", "-m", "by hand"]).spawn().unwrap();
+    wait_for("the hook", || is_there(&ready));
+    house.write("b.md", "meanwhile\n");
+    waits_for(&house, "a commit message is being written");
+    fs::write(&go, "").unwrap();
+    assert!(commit.wait().unwrap().success(), "{}", house.log());
+    is_well(&house);
+    assert_eq!(house.in_head("b.md"), b"meanwhile\n");
+
+    // `git commit -p` holds the index while the person chooses: no process has the lock open.
+    let lock = house.at(".git/index.lock");
+    fs::write(&lock, "").unwrap();
+    house.write("a.md", "chosen\n");
+    fs::remove_file(&lock).unwrap();
+    let mut choice = git_command(&house, &["commit", "-q", "-p", "-m", "chosen"]);
+    let mut choice = choice.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    wait_for("the lock", || is_there(&lock) || choice.try_wait().unwrap().is_some());
+    if choice.try_wait().unwrap().is_none() {
+        house.write("c.md", "meanwhile\n");
+        waits_for(&house, "index.lock");
+        let status = house.status();
+        let problem =
+            status["problems"].as_array().unwrap().iter().find(|it| it["id"] == "git-lock");
+        assert_eq!(problem.unwrap()["level"], "warning", "{status}");
+        let remedy = problem.unwrap()["remedy"].as_str().unwrap();
+        assert!(remedy.contains(&choice.id().to_string()), "{remedy}");
+    }
+    std::io::Write::write_all(&mut choice.stdin.take().unwrap(), b"y\n").unwrap();
+    choice.wait().unwrap();
+    is_well(&house);
+    assert_eq!(house.in_head("a.md"), b"chosen\n");
+}
+
+#[test]
 fn a_rebase_in_its_editor_succeeds() {
     let house = with_notes();
     for text in ["two\n", "three\n"] {
@@ -422,7 +469,11 @@ fn commits_by_hand_beside_edits() {
         house.write("person.md", format!("{round}\n"));
         tally.run(house, &["add", "person.md"]);
         if !try_git(house, &["diff", "--cached", "--quiet"]).status.success() {
-            tally.run(house, &["commit", "-q", "--allow-empty", "-m", "by hand"]);
+            let editor = "core.editor=f() { sleep 0.1; echo by hand > \"$1\"; }; f";
+            match round % 2 {
+                0 => tally.run(house, &["commit", "-q", "--allow-empty", "-m", "by hand"]),
+                _ => tally.run(house, &["-c", editor, "commit", "-q", "--allow-empty"]),
+            }
         }
     });
 }
