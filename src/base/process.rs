@@ -198,6 +198,29 @@ pub fn keep_little_memory() {
     }
 }
 
+/// What is never asked for: as much as a service gets, and what old programs that we start can walk
+/// through when they close everything.
+const MOST_FILES: u64 = 524_288;
+
+/// Lets this process, and those it starts, open as many files as it is allowed to; gives how many.
+pub fn raise_file_limit() -> io::Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: getrlimit(2) fills the struct that we own.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let most = limit.rlim_max.min(MOST_FILES);
+    if limit.rlim_cur < most {
+        let raised = libc::rlimit { rlim_cur: most, ..limit };
+        // SAFETY: setrlimit(2) reads the struct that we own.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        limit = raised;
+    }
+    Ok(limit.rlim_cur)
+}
+
 /// Variables by which git is told of another repository than the one that is looked at; they are
 /// set in hooks, and in shells that came from one.
 const GIT_REDIRECTS: [&str; 16] = [

@@ -3,7 +3,7 @@
 //! Takes the arguments, the environment, the current folder and the user's settings; gives an
 //! absolute path. **Invariant:** a command never guesses: where nothing names a vault, it says so.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::base::fs;
 use crate::cli::report::CliError;
@@ -19,10 +19,52 @@ pub fn vault(named: Option<&Path>, dirs: &Dirs) -> Result<PathBuf, CliError> {
             None => default_vault(dirs)?.ok_or_else(nothing_named)?,
         },
     };
-    fs::canonicalize(&found).map_err(|err| {
+    there(&found)
+}
+
+/// The same for a command that an agent may answer whose vault was moved away: where nothing is,
+/// the path that it had. See [`require`].
+pub fn served(named: Option<&Path>, dirs: &Dirs) -> Result<PathBuf, CliError> {
+    match (vault(named, dirs), named) {
+        (Err(_), Some(dir)) if fs::stat(dir).is_err() => Ok(as_far_as_it_goes(dir)?),
+        (found, _) => found,
+    }
+}
+
+/// Says that no vault is at `dir`, where that is so.
+pub fn require(dir: &Path) -> Result<(), CliError> {
+    there(dir).map(drop)
+}
+
+fn there(dir: &Path) -> Result<PathBuf, CliError> {
+    fs::canonicalize(dir).map_err(|err| {
         CliError::from_error(&err)
-            .hint(format!("Make a vault there with `remd up {}`.", found.display()))
+            .hint(format!("Make a vault there with `remd up {}`.", dir.display()))
     })
+}
+
+/// The path with every symlink resolved that is there.
+fn as_far_as_it_goes(path: &Path) -> std::io::Result<PathBuf> {
+    let mut path = std::path::absolute(path)?;
+    // As many as the kernel follows.
+    for _ in 0..40 {
+        let mut done = PathBuf::new();
+        let mut parts = path.components();
+        let link = loop {
+            match parts.next() {
+                None => return Ok(done),
+                Some(Component::ParentDir) => {
+                    done.pop();
+                }
+                Some(part) => match fs::read_link(&done.join(part)) {
+                    Ok(to) => break done.join(to),
+                    Err(_) => done.push(part),
+                },
+            }
+        };
+        path = link.join(parts.as_path());
+    }
+    Ok(path)
 }
 
 /// The same for a command that may make the vault: it need not exist.
@@ -82,5 +124,28 @@ pub fn expand_home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::var_os("HOME")) {
         (Ok(rest), Some(home)) => Path::new(&home).join(rest),
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_followed_as_far_as_it_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(&root.join("disk")).unwrap();
+        fs::symlink(Path::new("disk"), &root.join("link")).unwrap();
+        fs::symlink(Path::new("link/gone"), &root.join("memory")).unwrap();
+        fs::symlink(&root.join("loop"), &root.join("loop")).unwrap();
+        let check = |path: &str, to: &str| {
+            assert_eq!(as_far_as_it_goes(&root.join(path)).unwrap(), root.join(to), "{path}");
+        };
+        check("disk", "disk");
+        check("memory", "disk/gone");
+        check("memory/x", "disk/gone/x");
+        check("link/../memory", "disk/gone");
+        check("loop", "loop");
     }
 }

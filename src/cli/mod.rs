@@ -46,18 +46,19 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
     let by_env = std::env::var_os("REMD_VAULT").filter(|it| !it.is_empty()).map(PathBuf::from);
     let named = cli.vault.as_deref().or(by_env.as_deref());
     let vault = || find::vault(named, &dirs);
+    let served = || find::served(named, &dirs);
     match &cli.command {
         Command::Up(args) => up::up(args, named, &dirs, cli.quiet),
         Command::Init(args) => up::init(args, named, &dirs),
-        Command::Status(args) => status::status(&vault()?, &dirs, args),
-        Command::Search(args) => search::search(&vault()?, &dirs, args),
+        Command::Status(args) => status::status(&served()?, &dirs, args),
+        Command::Search(args) => search::search(&served()?, &dirs, args),
         Command::Log(args) => past::log(&vault()?, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),
-        Command::Accept(args) => status::accept(&vault()?, &dirs, args),
-        Command::Pause => status::simple(&vault()?, &dirs, Request::Pause, status::PROMPT),
-        Command::Resume => status::simple(&vault()?, &dirs, Request::Resume, status::PROMPT),
-        Command::Reload => status::simple(&vault()?, &dirs, Request::Reload, status::PROMPT),
+        Command::Accept(args) => status::accept(&served()?, &dirs, args),
+        Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
+        Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),
+        Command::Reload => status::simple(&served()?, &dirs, Request::Reload, status::PROMPT),
         Command::Unmount => up::unmount(named, &dirs, cli.quiet),
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)

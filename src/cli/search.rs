@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::cli::args::SearchArgs;
+use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
 use crate::cli::status::unexpected;
 use crate::cli::up::Bar;
@@ -47,8 +48,13 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         _ => Form::Text,
     };
     let request = Request::Search { query: query.clone(), form };
-    let answer = match client::ask(&dirs.socket(vault)?, request, LIMIT) {
+    // Whoever serves another folder of this path has another one's notes; where none is there, the
+    // agent still has those of the last commit.
+    let mut sockets = dirs.sockets(vault)?;
+    sockets.truncate(1);
+    let answer = match client::ask_any(&sockets, &request, LIMIT) {
         Err(AskError::NobodyThere) => {
+            find::require(vault)?;
             let bar = Bar::new();
             let answer = offline::search(vault, dirs, &query, form, &|done, all| {
                 bar.at("indexing", done, all)

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::base::clock;
 use crate::cli::args::{Accept, StatusArgs};
+use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
 use crate::config::{Dirs, keys};
 use crate::daemon::offline;
@@ -27,10 +28,13 @@ pub fn status(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, CliE
     if args.wait.is_some() {
         return wait_settled(vault, dirs, args);
     }
-    let status = match client::ask(&dirs.socket(vault)?, Request::Status, PROMPT) {
+    let status = match client::ask_any(&dirs.sockets(vault)?, &Request::Status, PROMPT) {
         Ok(Answer::Status(status)) => *status,
         Ok(other) => return Err(unexpected(other)),
-        Err(AskError::NobodyThere) => offline::status(vault, dirs),
+        Err(AskError::NobodyThere) => {
+            find::require(vault)?;
+            offline::status(vault, dirs)
+        }
         Err(err) => return Err(err.into()),
     };
     print(&status, args.json)?;
@@ -41,7 +45,8 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
     let limit = keys::duration(&args.timeout)
         .map_err(|wanted| CliError::new(format!("--timeout: wanted {wanted}")))?;
     let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    let asked = client::ask(&dirs.socket(vault)?, Request::Settle { timeout_ms }, limit + PROMPT);
+    let request = Request::Settle { timeout_ms };
+    let asked = client::ask_any(&dirs.sockets(vault)?, &request, limit + PROMPT);
     match asked {
         Ok(Answer::Settled { settled, waiting_for, needs_person, status }) => {
             print(&status, args.json)?;
@@ -54,7 +59,10 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
             Ok(if needs_person { Exit::PersonMustDecide } else { Exit::Partial })
         }
         Ok(other) => Err(unexpected(other)),
-        Err(AskError::NobodyThere) => Err(CliError::no_agent()),
+        Err(AskError::NobodyThere) => {
+            find::require(vault)?;
+            Err(CliError::no_agent())
+        }
         Err(err) => Err(err.into()),
     }
 }
@@ -93,10 +101,13 @@ fn done(
     request: Request,
     limit: Duration,
 ) -> Result<(String, Vec<String>), CliError> {
-    match client::ask(&dirs.socket(vault)?, request, limit) {
+    match client::ask_any(&dirs.sockets(vault)?, &request, limit) {
         Ok(Answer::Done { said, paths }) => Ok((said, paths)),
         Ok(other) => Err(unexpected(other)),
-        Err(AskError::NobodyThere) => Err(CliError::no_agent()),
+        Err(AskError::NobodyThere) => {
+            find::require(vault)?;
+            Err(CliError::no_agent())
+        }
         Err(err) => Err(err.into()),
     }
 }

@@ -14,7 +14,7 @@ use crate::cli::args::{Init, Up};
 use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
 use crate::config::{Dirs, Loaded, Settings, dirs};
-use crate::daemon::boot::{self, BootError, MountWish, Plan};
+use crate::daemon::boot::{self, BootError, End, MountWish, Plan};
 use crate::daemon::create::{self, Made};
 use crate::daemon::house::{House, MountState};
 use crate::daemon::{ground, settings};
@@ -23,6 +23,7 @@ use crate::render::status::grouped;
 /// `remd up [DIR]`.
 pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
     process::keep_little_memory();
+    require_files()?;
     let mut overrides = args.settings.clone();
     let mut dir = args.dir.clone();
     // `remd up commit.quiet=2s` names a setting, not a folder.
@@ -58,7 +59,7 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
     for warning in &loaded.warnings {
         report::talk(&format!("warning: {warning}"));
     }
-    let plan = Plan {
+    let mut plan = Plan {
         vault: vault.clone(),
         dirs: dirs.clone(),
         loaded,
@@ -66,21 +67,47 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
         mount: wish,
         adopting: made != Made::Already,
     };
-    let agent = boot::boot(plan).map_err(|err| boot_error(&err))?;
+    let agent = boot::boot(plan.clone()).map_err(|err| boot_error(&err))?;
     let bar = (!quiet).then(Bar::new);
     let talk = move |house: &House| {
         if !quiet {
             welcome(house, made).iter().for_each(|it| report::talk(it));
         }
     };
-    agent
+    let mut end = agent
         .run_to_end(talk, move |what, done, all| {
             if let Some(bar) = &bar {
                 bar.at(what, done, all);
             }
         })
         .map_err(|err| boot_error(&err))?;
+    while end == End::Returned {
+        // As a fresh start would: the folder may have other settings.
+        match load(&plan.vault, dirs, &plan.overrides) {
+            Ok(loaded) => plan.loaded = loaded,
+            Err(err) => report::talk(&format!("warning: the last settings go on: {}", err.message)),
+        }
+        plan.adopting = false;
+        let agent = boot::boot(plan.clone()).map_err(|err| boot_error(&err))?;
+        end = agent.run_to_end(|_| {}, |_, _, _| {}).map_err(|err| boot_error(&err))?;
+    }
     Ok(Exit::Done)
+}
+
+/// How many files an agent must be able to open at once: twice what one at rest has open.
+const LEAST_FILES: u64 = 128;
+
+/// Below that, what fails is whatever comes next; so it does not begin.
+fn require_files() -> Result<(), CliError> {
+    let files = process::raise_file_limit()?;
+    if files >= LEAST_FILES {
+        return Ok(());
+    }
+    let what = format!("Only {files} files may be open at once; remd needs {LEAST_FILES}");
+    Err(CliError::new(what).hint(
+        "Raise the hard limit: `/etc/security/limits.conf`, or `LimitNOFILE=` in the \
+         unit.",
+    ))
 }
 
 /// `remd unmount`: what a killed agent left mounted. The vault itself may be gone meanwhile.
@@ -98,6 +125,7 @@ pub fn unmount(named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, C
 
 /// `remd init [DIR]`.
 pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
+    require_files()?;
     let vault = find::vault_to_make(args.dir.as_deref(), named, dirs)?;
     let overrides: Vec<_> = args.layout.iter().map(|it| format!("layout={it}")).collect();
     let loaded = load(&vault, dirs, &overrides)?;

@@ -4,7 +4,8 @@
 //! nothing by itself. Any thread.
 //!
 //! **Invariant:** the name of a socket follows the vault's device and inode, so that every path
-//! to one vault finds the same agent; it fits into the 107 bytes of a socket address.
+//! to one vault finds the same agent; a second name follows its path, for a vault that is gone.
+//! Both fit into the 107 bytes of a socket address.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -64,15 +65,32 @@ impl Dirs {
     /// Where the agent that serves `vault` (a path without symlinks, which need not exist any more)
     /// writes down what its mount would leave behind.
     pub fn mount_record(&self, vault: &Path) -> PathBuf {
-        let hash = Sha256::digest(vault.as_os_str().as_bytes());
-        let name: String = hash.iter().take(8).map(|it| format!("{it:02x}")).collect();
-        self.state.join("mounts").join(name)
+        self.state.join("mounts").join(hash_of(vault))
     }
 
     /// The socket of the agent that serves `vault` (which must exist).
     pub fn socket(&self, vault: &Path) -> Result<PathBuf, PathError> {
         let (device, inode) = fs::identity(vault)?;
-        let name = format!("{device:x}-{inode:x}.sock");
+        self.in_runtime(format!("{device:x}-{inode:x}.sock"))
+    }
+
+    /// The second name of that socket, by the vault's path without symlinks: the vault need not be
+    /// there any more.
+    pub fn socket_by_path(&self, vault: &Path) -> Result<PathBuf, PathError> {
+        self.in_runtime(format!("at-{}.sock", hash_of(vault)))
+    }
+
+    /// Where the agent of `vault` may answer: the one that serves the folder that is there, then
+    /// the one that served what was there, and says what became of it.
+    pub fn sockets(&self, vault: &Path) -> Result<Vec<PathBuf>, PathError> {
+        let mut sockets = vec![self.socket_by_path(vault)?];
+        if fs::identity(vault).is_ok() {
+            sockets.insert(0, self.socket(vault)?);
+        }
+        Ok(sockets)
+    }
+
+    fn in_runtime(&self, name: String) -> Result<PathBuf, PathError> {
         let path = self.runtime.join(&name);
         // SAFETY: getuid takes nothing and cannot fail.
         let resort = last_resort(unsafe { libc::getuid() });
@@ -85,6 +103,11 @@ impl Dirs {
         ours_alone(&resort)?;
         Ok(resort.join(name))
     }
+}
+
+fn hash_of(vault: &Path) -> String {
+    let hash = Sha256::digest(vault.as_os_str().as_bytes());
+    hash.iter().take(8).map(|it| format!("{it:02x}")).collect()
 }
 
 /// Anybody may make a folder of this name where everybody may write; who answers in it is trusted.
@@ -162,7 +185,12 @@ mod tests {
         let short = dirs(dir.path().into());
         assert_eq!(short.socket(&vault).unwrap(), short.socket(&dir.path().join("again")).unwrap());
         let long = dirs(dir.path().join("x".repeat(120)));
-        assert!(long.socket(&vault).unwrap().as_os_str().len() <= SOCKET_PATH_MAX);
+        for socket in long.sockets(&vault).unwrap() {
+            assert!(socket.as_os_str().len() <= SOCKET_PATH_MAX);
+        }
+        let both = short.sockets(&vault).unwrap();
+        std::fs::rename(&vault, dir.path().join("away")).unwrap();
+        assert_eq!(short.sockets(&vault).unwrap(), both[1..], "by its path it is still found");
         assert_eq!(default_mount(Path::new("/home/a/memory")), Path::new("/home/a/memory.fs"));
     }
 }

@@ -8,6 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Watcher};
 
 /// What to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// An existing vault, without symlinks in its path.
     pub vault: PathBuf,
@@ -56,6 +57,15 @@ pub struct Plan {
 pub enum MountWish {
     Off,
     At(PathBuf),
+}
+
+/// Why an agent ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Somebody stopped it.
+    Stopped,
+    /// Another folder at the vault's path is the vault now: to be booted again.
+    Returned,
 }
 
 /// Why the agent did not start.
@@ -146,6 +156,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         shelf: Latest::new(Shelf::default()),
         watch: Latest::new(None),
         mount: Latest::new(MountState::Off),
+        returned: Arc::default(),
         tally: Tally::default(),
     };
     super::report_settings(&house.problems, &loaded.warnings);
@@ -170,7 +181,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade), overrides));
     let socket = {
         let _inside = runtime.enter();
-        Socket::bind(&dirs.socket(&vault)?)?
+        Socket::bind(&dirs.socket(&vault)?)?.also_at(&dirs.socket_by_path(&vault)?)?
     };
     let keeper = match &mount {
         MountWish::Off => {
@@ -199,15 +210,17 @@ impl Agent {
         &self.house
     }
 
-    /// Runs until SIGTERM or SIGINT; SIGHUP reads the settings again.
+    /// Runs until SIGTERM or SIGINT, or until the vault is another folder; SIGHUP reads the settings
+    /// again.
     ///
     /// `ready` is called on a thread of its own once the first look and the first index are done.
     pub fn run_to_end(
         mut self,
         ready: impl FnOnce(&House) + Send + 'static,
         progress: impl Fn(&str, usize, usize) + Send + 'static,
-    ) -> Result<(), BootError> {
+    ) -> Result<End, BootError> {
         let house = self.house.clone();
+        let returned = Arc::clone(&house.returned);
         // Not joined: it says something to a person, and a stop does not wait for that.
         let _talker = spawn("talker", move || {
             wait_ready(&house, &progress);
@@ -216,7 +229,8 @@ impl Agent {
         })?;
         let socket = self.socket.take();
         let desk = Arc::clone(&self.desk);
-        self.runtime
+        let end = self
+            .runtime
             .block_on(async {
                 let mut term = signal(SignalKind::terminate())?;
                 let mut int = signal(SignalKind::interrupt())?;
@@ -228,8 +242,9 @@ impl Agent {
                 tracing::info!(vault = %self.house.vault.display(), pid = std::process::id(), "ready");
                 loop {
                     tokio::select! {
-                        _ = term.recv() => return Ok(()),
-                        _ = int.recv() => return Ok(()),
+                        _ = term.recv() => return Ok(End::Stopped),
+                        _ = int.recv() => return Ok(End::Stopped),
+                        () = returned.notified() => return Ok(End::Returned),
                         _ = hangup.recv() => {
                             let desk = Arc::clone(&desk);
                             tokio::task::spawn_blocking(move || desk.reload());
@@ -238,15 +253,17 @@ impl Agent {
                 }
             })
             .map_err(BootError::Runtime)?;
+        if end == End::Stopped {
+            tell_systemd(&[NotifyState::Stopping]);
+        }
         self.stop();
-        Ok(())
+        Ok(end)
     }
 
     /// Stops everything, the last started first.
     fn stop(mut self) {
-        tell_systemd(&[NotifyState::Stopping]);
         tracing::info!("stopping");
-        spawn_deadline();
+        let _until_stopped = spawn_deadline();
         if let Some(keeper) = self.keeper.take() {
             keeper.stop();
         }
@@ -490,12 +507,19 @@ pub(super) fn join(thread: JoinHandle<()>) {
 }
 
 /// Ends the process if stopping takes too long: systemd would, less kindly.
-fn spawn_deadline() {
-    std::thread::spawn(|| {
-        std::thread::sleep(STOP_LIMIT);
-        tracing::error!("stopping took too long; what is left is found again at the next start");
-        std::process::exit(1);
+///
+/// It ends with what it gives.
+fn spawn_deadline() -> Sender<()> {
+    let (until, stopped) = channel();
+    std::thread::spawn(move || {
+        if stopped.recv_timeout(STOP_LIMIT) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!(
+                "stopping took too long; what is left is found again at the next start"
+            );
+            std::process::exit(1);
+        }
     });
+    until
 }
 
 fn tell_systemd(states: &[NotifyState<'_>]) {

@@ -71,6 +71,12 @@ impl Backoff {
         self.pause = (self.pause * 2).min(self.most);
     }
 
+    /// The same where somebody else's folder may be in the place: nothing is written there.
+    pub fn failed_elsewhere(&mut self, dir: &Path) {
+        self.wait = Some((clock::now() + self.pause, Pulse::taken(dir, true)));
+        self.pause = (self.pause * 2).min(self.most);
+    }
+
     /// It went well.
     pub fn over(&mut self) {
         self.pause = self.least;

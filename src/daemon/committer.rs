@@ -15,6 +15,8 @@ use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Wake};
 use crate::daemon::problems::Level;
+use crate::daemon::returned::{Found, Lookout};
+use crate::daemon::unseen;
 use crate::history::{
     Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
 };
@@ -60,6 +62,8 @@ pub struct Committer {
     is_passing: bool,
     /// The next look at what could not be read.
     reread: Backoff,
+    /// Looks at what is in the vault's place while it is lost.
+    lookout: Lookout,
     /// Whether the first commit of this agent adopts what was there.
     adopting: bool,
     /// What stays out of the commits, and why.
@@ -98,6 +102,7 @@ impl Committer {
             retry: Backoff::new(MIN_RETRY, MAX_RETRY),
             is_passing: false,
             reread: Backoff::new(MIN_REREAD, MAX_REREAD),
+            lookout: Lookout::default(),
             adopting,
             kept_out: BTreeMap::new(),
             skipped: BTreeMap::new(),
@@ -337,11 +342,11 @@ impl Committer {
             self.skipped.retain(|path, _| folder.is_some_and(|it| !path.is_within(it.as_bytes())));
             self.skipped.extend(scan.skipped.iter().cloned());
             if folder.is_none() {
-                self.report_nameless(&scan.nameless);
+                unseen::report_nameless(&self.house.problems, &scan.nameless);
             }
             super::add_scan(&mut look, folder, scan);
         }
-        self.report_skipped();
+        unseen::report_skipped(&self.house.problems, &self.skipped);
         Ok(look)
     }
 
@@ -361,42 +366,6 @@ impl Committer {
         // What the index keeps out is part of every look.
         self.kept_out.retain(|path, why| !seen_again(path) && !why.is_by_index());
         self.kept_out.extend(snapshot.kept_out.iter().cloned());
-    }
-
-    fn report_skipped(&self) {
-        match self.skipped.first_key_value() {
-            None => self.house.problems.clear("skipped"),
-            Some((path, why)) => self.house.problems.report(
-                "skipped",
-                match self.skipped.values().any(|it| matches!(it, Skip::Unreadable(_))) {
-                    true => Level::Warning,
-                    false => Level::Note,
-                },
-                &match self.skipped.len() {
-                    1 => format!("`{path}` is not looked into: {why}"),
-                    count => format!("{count} places are not looked into, as `{path}`: {why}"),
-                },
-                "Nothing in them is committed or searched; list them in .gitignore if that is meant.",
-            ),
-        }
-    }
-
-    fn report_nameless(&self, names: &[String]) {
-        match names {
-            [] => self.house.problems.clear("nameless"),
-            [first, rest @ ..] => self.house.problems.report(
-                "nameless",
-                Level::Warning,
-                &match rest.len() {
-                    0 => format!("`{first}` is not looked into: Git keeps this name for itself"),
-                    more => format!(
-                        "{} places are not looked into, as `{first}`: Git keeps this name for itself",
-                        more + 1
-                    ),
-                },
-                "Nothing in it is committed or searched; give it another name.",
-            ),
-        }
     }
 
     /// Says how a hook that ran beside us went.
@@ -437,7 +406,7 @@ impl Committer {
             needs_person: !held.is_empty(),
             accepted: Vec::new(),
         };
-        self.report_stranded();
+        unseen::report_stranded(&self.house.problems, &self.history);
         // A filter that is at work is no trouble.
         let mut troubles = self.kept_out.iter().filter(|it| !is_filtering(it.1));
         let count = troubles.clone().count();
@@ -489,26 +458,6 @@ impl Committer {
         }
     }
 
-    /// Names what only the `wip` reference has any more.
-    fn report_stranded(&self) {
-        let stranded = self.history.stranded();
-        match stranded.first() {
-            None => self.house.problems.clear("kept-aside"),
-            Some(path) => {
-                let wip = self.history.wip_name();
-                self.house.problems.report(
-                    "kept-aside",
-                    Level::Note,
-                    &match stranded.len() {
-                        1 => format!("A version of `{path}` that is neither on disk nor committed is kept in `{wip}`"),
-                        count => format!("Versions of {count} files, as `{path}`, that are neither on disk nor committed are kept in `{wip}`"),
-                    },
-                    &format!("`git show {wip}:PATH` shows it; `git update-ref -d {wip}` gives it up."),
-                );
-            }
-        }
-    }
-
     fn well(&mut self, looked_at_all: bool) {
         self.retry.over();
         self.waiting = None;
@@ -526,8 +475,11 @@ impl Committer {
             tracing::info!("stopped in the middle of a look; the next start takes it up again");
             return Flushed { waiting_for: vec![err.to_string()], ..Flushed::default() };
         }
-        let what = chain(err);
-        let remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
+        let mut what = chain(err);
+        let mut remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
+        if matches!(err, SnapshotError::VaultLost(_)) {
+            self.look_out(&mut what, &mut remedy);
+        }
         let (id, level) = match err {
             SnapshotError::VaultLost(_) => ("vault-lost", Level::Error),
             SnapshotError::Locked { lock, .. } if lock.holder.is_some() => {
@@ -542,13 +494,15 @@ impl Committer {
             self.house.problems.clear(other);
         }
         self.house.problems.report(id, level, &what, &remedy);
-        self.report_stranded();
+        unseen::report_stranded(&self.house.problems, &self.history);
         self.is_passing = matches!(err, SnapshotError::Locked { .. } | SnapshotError::Moved);
         self.retry_later();
-        // A person's own commits and moves of HEAD are followed all the same.
-        let head = self.history.head();
+        // A person's own commits and moves of HEAD are followed all the same; those of another
+        // folder in the vault's place are not the vault's.
+        let is_lost = matches!(err, SnapshotError::VaultLost(_));
+        let head = (!is_lost).then(|| self.history.head().ok()).flatten();
         self.house.ledger.update(|ledger| {
-            if let Ok(head) = head {
+            if let Some(head) = head {
                 ledger.reach(head);
             }
             ledger.waiting_for = Some(what.clone());
@@ -567,7 +521,34 @@ impl Committer {
     }
 
     fn retry_later(&mut self) {
-        self.retry.failed(self.history.git_dir());
+        match self.house.is_vault_there() {
+            true => self.retry.failed(self.history.git_dir()),
+            false => self.retry.failed_elsewhere(self.history.git_dir()),
+        }
+    }
+
+    /// Says what is where the vault was; where that is the vault again, has it taken up.
+    fn look_out(&mut self, what: &mut String, remedy: &mut String) {
+        match self.lookout.look(&self.house, &self.filter) {
+            Found::Nothing => {}
+            Found::Stranger(why) => {
+                *what = format!("{what}: {why}");
+                "Put the vault's own folder back, and the agent goes on by itself; restart the \
+                 agent if the folder that is there is meant."
+                    .clone_into(remedy);
+            }
+            Found::Restless => {
+                // Soon again.
+                self.retry.over();
+                "It is coming back; the agent takes it up once nothing changes in it."
+                    .clone_into(remedy);
+            }
+            Found::Vault => {
+                tracing::info!(vault = %self.house.vault.display(), "the vault is back");
+                "It is back; the agent takes it up.".clone_into(remedy);
+                self.house.returned.notify_one();
+            }
+        }
     }
 }
 

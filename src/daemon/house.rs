@@ -46,6 +46,8 @@ pub struct House {
     /// The watcher's word.
     pub watch: Latest<Option<Latest<WatchStats>>>,
     pub mount: Latest<MountState>,
+    /// Rung when another folder at the path turns out to be the vault: all begins anew with it.
+    pub returned: Arc<tokio::sync::Notify>,
     /// What the mount has done so far.
     pub tally: Tally,
 }

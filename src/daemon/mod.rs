@@ -17,8 +17,10 @@ pub mod keeper;
 pub mod offline;
 pub mod pages;
 pub mod problems;
+pub mod returned;
 pub mod settings;
 pub mod template;
+pub mod unseen;
 
 use crate::config::Settings;
 use crate::daemon::problems::{Level, Problems};

@@ -119,7 +119,8 @@ impl History {
 
 impl Drop for History {
     fn drop(&mut self) {
-        if !self.is_unfinished {
+        // What lies in another folder of this name is not ours to put right.
+        if !self.is_unfinished && self.check_vault().is_ok() {
             repair::close(&self.place);
         }
     }

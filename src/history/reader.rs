@@ -91,6 +91,11 @@ impl Reader {
         Self { repo, place }
     }
 
+    /// Whether the vault is all of its repository's files.
+    pub fn is_whole_repository(&self) -> bool {
+        self.place.prefix.is_empty()
+    }
+
     /// Where HEAD is; `None` on an unborn branch.
     pub fn head(&self) -> Result<Option<Head>, ReadError> {
         head(&self.repo.to_thread_local())

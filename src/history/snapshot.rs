@@ -151,7 +151,7 @@ impl History {
     }
 
     /// The vault's folder must be the one that was opened.
-    fn check_vault(&self) -> Result<(), SnapshotError> {
+    pub(super) fn check_vault(&self) -> Result<(), SnapshotError> {
         match fs::identity(&self.place.root) {
             Ok(identity) if identity == self.identity => Ok(()),
             Ok(_) => Err(SnapshotError::VaultLost(self.place.root.clone())),

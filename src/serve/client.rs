@@ -6,7 +6,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::serve::protocol::{Answer, Envelope, Request, VERSION};
@@ -23,6 +23,21 @@ pub enum AskError {
     Talk(#[source] io::Error),
     #[error("The agent's answer makes no sense (another version of remd?)")]
     Answer(#[source] serde_json::Error),
+}
+
+/// Asks the agent behind the first of `sockets` where one is.
+pub fn ask_any(
+    sockets: &[PathBuf],
+    request: &Request,
+    limit: Duration,
+) -> Result<Answer, AskError> {
+    for socket in sockets {
+        match ask(socket, request.clone(), limit) {
+            Err(AskError::NobodyThere) => {}
+            other => return other,
+        }
+    }
+    Err(AskError::NobodyThere)
 }
 
 /// Asks the agent behind `socket`.

@@ -35,6 +35,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub struct Socket {
     path: PathBuf,
     identity: (u64, u64),
+    /// A symlink to it.
+    also: Option<PathBuf>,
     listener: UnixListener,
 }
 
@@ -50,7 +52,19 @@ impl Socket {
         fs::remove_file(path)?;
         let listener = fs::at("bind the socket", path, UnixListener::bind(path))?;
         fs::set_mode(path, 0o600)?;
-        Ok(Self { path: path.to_owned(), identity: fs::identity(path)?, listener })
+        let identity = fs::identity(path)?;
+        Ok(Self { path: path.to_owned(), identity, also: None, listener })
+    }
+
+    /// Gives it a second name, which is taken over from whoever had it.
+    pub fn also_at(mut self, name: &Path) -> Result<Self, PathError> {
+        if let Some(folder) = name.parent() {
+            fs::create_private_dir_all(folder)?;
+        }
+        fs::remove_file(name)?;
+        fs::symlink(&self.path, name)?;
+        self.also = Some(name.to_owned());
+        Ok(self)
     }
 
     /// Serves until the task is dropped.
@@ -86,6 +100,12 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
+        if let Some(also) = &self.also
+            && fs::read_link(also).is_ok_and(|it| it == self.path)
+            && let Err(err) = fs::remove_file(also)
+        {
+            tracing::warn!(error = %err, "the socket's second name stays behind");
+        }
         if fs::identity(&self.path).is_ok_and(|it| it == self.identity)
             && let Err(err) = fs::remove_file(&self.path)
         {

@@ -21,6 +21,8 @@ pub struct House {
     agent: Option<Child>,
     env: Vec<(String, String)>,
     args: Vec<String>,
+    /// What the agent is started by, where not by us alone.
+    under: Vec<String>,
     /// Whose it is, where not ours, and the program where they can run it.
     user: Option<(u32, PathBuf)>,
 }
@@ -54,6 +56,7 @@ impl House {
             agent: None,
             env: Vec::new(),
             args: Vec::new(),
+            under: Vec::new(),
             user: None,
         };
         for folder in ["home", "run"] {
@@ -103,6 +106,14 @@ impl House {
         wait_for("the agent to answer", || {
             self.run(["status", "--json"]).code != 5 && self.is_running()
         });
+    }
+
+    /// The same by a program that ends in starting it, as `prlimit`.
+    pub fn start_under<const N: usize>(&mut self, program: [&str; N]) {
+        self.under = program.map(str::to_owned).to_vec();
+        self.spawn();
+        self.under.clear();
+        wait_for("the agent to answer", || self.is_running());
     }
 
     /// Starts the agent and waits for nothing.
@@ -193,7 +204,14 @@ impl House {
     fn command<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(&self, args: I) -> Command {
         let root = self.root();
         let mut command = match &self.user {
-            None => Command::new(env!("CARGO_BIN_EXE_remd")),
+            None => match self.under.split_first() {
+                None => Command::new(env!("CARGO_BIN_EXE_remd")),
+                Some((program, args)) => {
+                    let mut command = Command::new(program);
+                    command.args(args).arg(env!("CARGO_BIN_EXE_remd"));
+                    command
+                }
+            },
             Some((user, program)) => {
                 let user = user.to_string();
                 let mut command = Command::new("setpriv");
