@@ -490,7 +490,7 @@ mod tests {
             let begun = clock::now();
             let outline = Outline::markdown(&text, 0);
             assert!(outline.lines.count() > 100_000);
-            assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+            assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
         }
         assert!(matches!(tamed("> - 1. a\n- b"), Cow::Borrowed(_)));
     }

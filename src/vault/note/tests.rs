@@ -173,7 +173,7 @@ fn hostile_notes_are_read_in_bounded_time() {
         let begun = clock::now();
         let note = read("a.md", &bytes);
         let took = begun.elapsed();
-        assert!(took < Duration::from_secs(10), "{:?}: {took:?}", &bytes[..10]);
+        assert!(took < Duration::from_secs(60), "{:?}: {took:?}", &bytes[..10]);
         assert!(note.links.len() <= MAX_LINKS && note.tags.len() <= MAX_NAMES);
         let text: usize = note.chunks.iter().map(|it| it.text.len()).sum();
         assert!(text <= bytes.len() * 3);
