@@ -5,9 +5,11 @@
 //!
 //! **Invariant:** nothing refers to an object before [`Objects::sync`] has returned for it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice};
@@ -26,13 +28,17 @@ pub(super) type TreeEdit = (BString, Option<(ObjectId, EntryKind)>);
 #[derive(Debug)]
 pub(super) struct Objects {
     dir: PathBuf,
-    /// Fan-out folders whose own names are already synced.
-    rooted: HashSet<PathBuf>,
+    /// Fan-out folders whose own names are already synced, and which folder that was: git removes
+    /// one that it has emptied, and the next object makes another.
+    rooted: HashMap<PathBuf, FolderId>,
 }
+
+/// Inode and birth: an inode is used again, where the file system knows no birth it must do.
+type FolderId = (u64, Option<SystemTime>);
 
 impl Objects {
     pub fn new(repo: &gix::Repository) -> Self {
-        Self { dir: repo.objects.store_ref().path().to_owned(), rooted: HashSet::new() }
+        Self { dir: repo.objects.store_ref().path().to_owned(), rooted: HashMap::new() }
     }
 
     /// Whether it still is a loose object: a `git prune` or `repack` sweeps what no reference names
@@ -73,12 +79,19 @@ impl Objects {
         })?;
         let mut is_rooted = true;
         for folder in folders.into_keys() {
-            is_rooted &= !self.rooted.insert(folder);
+            is_rooted &= self.take_for_rooted(folder)?;
         }
         if !is_rooted {
             fs::sync_dir(&self.dir)?;
         }
         Ok(())
+    }
+
+    /// Whether the name of a fan-out folder is synced already; from now on it is.
+    fn take_for_rooted(&mut self, folder: PathBuf) -> Result<bool, PathError> {
+        let Some(meta) = fs::lstat_if_there(&folder)? else { return Ok(true) };
+        let id = (meta.ino(), meta.created().ok());
+        Ok(self.rooted.insert(folder, id) == Some(id))
     }
 }
 
@@ -235,5 +248,28 @@ impl Folder {
         let at = self.entries.binary_search_by(|it| self.names[it.0.clone()].cmp(name)).ok()?;
         let (_, mode, id) = &self.entries[at];
         Some((*mode, *id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A `git gc` empties fan-out folders and removes them: the name of the next one, though it is
+    /// the same, is not on the disk yet.
+    #[test]
+    fn a_folder_that_came_again_is_another_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (folder, other) = (dir.path().join("17"), dir.path().join("other"));
+        let mut objects = Objects { dir: dir.path().to_owned(), rooted: HashMap::new() };
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::create_dir(&other).unwrap();
+        assert!(!objects.take_for_rooted(folder.clone()).unwrap());
+        assert!(objects.take_for_rooted(folder.clone()).unwrap());
+        std::fs::remove_dir(&folder).unwrap();
+        assert!(objects.take_for_rooted(folder.clone()).unwrap(), "nothing to sync");
+        // Made before the first one went, it has another inode whatever the file system does.
+        std::fs::rename(&other, &folder).unwrap();
+        assert!(!objects.take_for_rooted(folder).unwrap(), "another folder of the same name");
     }
 }
