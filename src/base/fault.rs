@@ -3,15 +3,15 @@
 //! `REMD_FAULT=committer.before_ref` kills the process (SIGKILL, nothing unwinds, nothing is
 //! flushed) the first time it reaches `fault::point("committer.before_ref")`;
 //! `REMD_FAULT=committer.before_ref:3` the third time. `REMD_FAULTS` names a file of lines like
-//! `store.append=28` (an errno) or `watcher.event=panic`, read at every such point: what a machine
-//! does to a process while it runs comes and goes with the lines. Compiled in debug builds only
+//! `store.append=28` (an errno), `watcher.event=panic` or `packer.quiet=50` (milliseconds), read at
+//! every such point: what a machine does to a process while it runs comes and goes with the lines. Compiled in debug builds only
 //! and inert without the variables. Any thread.
 //!
 //! `REMD_HOLD=desk.search:PATH` makes `fault::hold("desk.search")` wait while there is a file at
 //! `PATH`: how a test makes something slow, and fast again.
 //!
-//! **Invariant:** a point has no effect on what the program does, except to end it, to hold it up,
-//! or to fail as the system would.
+//! **Invariant:** a point has no effect on what the program does, except to end it, to hold it up
+//! or hurry it, or to fail as the system would.
 
 /// Ends the process here if `REMD_FAULT` names this point.
 #[cfg(debug_assertions)]
@@ -74,6 +74,20 @@ pub fn hold(name: &str) {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn hold(_name: &str) {}
+
+/// How long is waited here, where a test wants another time than a person: in milliseconds.
+#[cfg(debug_assertions)]
+pub fn pause(name: &str, otherwise: std::time::Duration) -> std::time::Duration {
+    let wanted = wanted(name).and_then(|it| it.parse().ok());
+    wanted.map_or(otherwise, std::time::Duration::from_millis)
+}
+
+/// What a person waits in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn pause(_name: &str, otherwise: std::time::Duration) -> std::time::Duration {
+    otherwise
+}
 
 /// The error that a test wants the system to give here.
 #[cfg(debug_assertions)]

@@ -73,6 +73,8 @@ pub struct Job {
     /// Bytes of standard output that are kept; what comes after them is read and dropped.
     pub keep: usize,
     pub stop: Stop,
+    /// Whether it takes only what nobody else wants of the machine, and ends with us.
+    pub is_background: bool,
 }
 
 impl Job {
@@ -86,6 +88,7 @@ impl Job {
             limit,
             keep: STDOUT_KEPT,
             stop: Stop::default(),
+            is_background: false,
         }
     }
 
@@ -110,15 +113,41 @@ impl Job {
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
-        // SAFETY: between fork and exec only setsid(2) is called, which is async-signal-safe. It
-        // gives the child a process group to be killed by, and takes our terminal away from it.
+        let is_background = self.is_background;
+        // SAFETY: between fork and exec only system calls are made, which are async-signal-safe.
+        // setsid(2) gives the child a process group to be killed by, and takes our terminal away
+        // from it.
         unsafe {
-            command.pre_exec(|| match libc::setsid() {
-                -1 => Err(io::Error::last_os_error()),
-                _ => Ok(()),
+            command.pre_exec(move || {
+                if libc::setsid() == -1 {
+                    return Err(io::Error::last_os_error());
+                }
+                if is_background {
+                    step_back();
+                }
+                Ok(())
             });
         }
         command.spawn().map_err(start)
+    }
+}
+
+/// Lets everybody else go first, and end us with the thread that started us. What the system does
+/// not grant is gone without.
+///
+/// # Safety
+///
+/// Only between fork and exec: it is the whole process that steps back.
+unsafe fn step_back() {
+    // SAFETY: these take integers and concern the calling process only.
+    unsafe {
+        libc::nice(19);
+        #[cfg(target_os = "linux")]
+        {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            // This process (1, 0), class idle.
+            libc::syscall(libc::SYS_ioprio_set, 1, 0, 3 << 13);
+        }
     }
 }
 

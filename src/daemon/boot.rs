@@ -1,7 +1,8 @@
 //! The order of starting, and its reverse.
 //!
 //! Takes a [`Plan`], gives a running [`Agent`]: lock → history → watcher, only collecting →
-//! committer (looks at everything first) → indexer → socket → mount → ready. The main thread.
+//! committer (looks at everything first) → indexer → packer → socket → mount →
+//! ready. The main thread.
 //!
 //! **Invariant:** whatever was started is stopped in reverse, with a last look at the vault, also
 //! after a signal; the mount goes first, so that nobody hangs in it.
@@ -28,6 +29,7 @@ use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
+use crate::daemon::packer::Packer;
 use crate::daemon::problems::{Level, Problems};
 use crate::history::{
     Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
@@ -122,6 +124,7 @@ pub struct Agent {
     watcher: Option<Arc<Watcher>>,
     committer: Option<JoinHandle<()>>,
     indexer: Option<(Indexer, JoinHandle<()>)>,
+    packer: Option<Packer>,
     socket: Option<Socket>,
     keeper: Option<Keeper>,
     desk: Arc<Desk>,
@@ -173,6 +176,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         let indexer = indexer.clone();
         spawn("indexer", move || indexer.run())?
     };
+    let packer = Packer::start(&house).map_err(BootError::Runtime)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(64)
@@ -198,6 +202,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         watcher,
         committer: Some(committer),
         indexer: Some((indexer, thread)),
+        packer: Some(packer),
         socket: Some(socket),
         keeper,
         desk,
@@ -268,6 +273,9 @@ impl Agent {
             keeper.stop();
         }
         self.runtime.shutdown_timeout(Duration::from_secs(1));
+        if let Some(packer) = self.packer.take() {
+            packer.stop();
+        }
         drop(self.watcher.take());
         self.house.intake.stop();
         // A filter, a hook or a signing program at work would keep us; their files are committed
@@ -404,7 +412,7 @@ fn notes(house: &House, history: &History) {
         house.problems.report(
             "git",
             Level::Note,
-            "The program `git` is not installed; remd commits without it, but you may want it",
+            "The program `git` is not installed; remd commits without it, but its loose objects are never packed",
             "sudo apt install git",
         );
     }

@@ -15,6 +15,7 @@ pub mod indexer;
 pub mod intake;
 pub mod keeper;
 pub mod offline;
+pub mod packer;
 pub mod pages;
 pub mod problems;
 pub mod returned;

@@ -75,7 +75,7 @@ impl History {
 
 /// The operation under way by the files in the git directory; a detached HEAD is seen by whoever
 /// reads HEAD.
-fn operation(place: &Place) -> Option<Operation> {
+pub(super) fn operation(place: &Place) -> Option<Operation> {
     let has =
         |name: &str| fs::lstat_if_there(&place.git_dir.join(name)).is_ok_and(|it| it.is_some());
     if has("rebase-merge") {
@@ -128,6 +128,29 @@ fn has_live_commit(workdir: &Path) -> bool {
 /// A living git process in this work tree; the lock that nobody has open may be its.
 pub(super) fn any_git_at_work(workdir: &Path) -> Option<u32> {
     git_at_work(workdir, |_| true)
+}
+
+/// A living git process in this work tree that writes objects or deletes them; one that shows the
+/// log in a pager may stay for days.
+pub(super) fn git_at_objects(workdir: &Path) -> Option<u32> {
+    const WRITERS: [&str; 14] = [
+        "am",
+        "cherry-pick",
+        "commit",
+        "fetch",
+        "gc",
+        "index-pack",
+        "maintenance",
+        "merge",
+        "pack-objects",
+        "prune",
+        "pull",
+        "rebase",
+        "repack",
+        "revert",
+    ];
+    let is_writer = |word: &&[u8]| WRITERS.iter().any(|it| it.as_bytes() == *word);
+    git_at_work(workdir, |words| words.iter().any(is_writer))
 }
 
 /// The first git process here whose command line `is_meant`.

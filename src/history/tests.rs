@@ -10,6 +10,7 @@ mod held;
 mod model;
 mod model_people;
 mod odd;
+mod packing;
 mod people;
 mod reading;
 mod refusals;

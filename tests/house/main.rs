@@ -24,6 +24,7 @@ mod machine_vault;
 mod mountpoint;
 mod names;
 mod odd_notes;
+mod packing;
 mod page;
 mod people;
 mod refused;
