@@ -477,8 +477,15 @@ impl Committer {
         }
         let mut what = chain(err);
         let mut remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
-        if matches!(err, SnapshotError::VaultLost(_)) {
-            self.look_out(&mut what, &mut remedy);
+        match err {
+            SnapshotError::VaultLost(_) => self.look_out(&mut what, &mut remedy),
+            SnapshotError::Git(_) | SnapshotError::Disk(_) => {
+                let branch = self.house.ledger.get().head.and_then(|it| it.branch);
+                if let Some(missing) = self.history.missing(branch.as_deref()) {
+                    (what, remedy) = (missing.what, missing.remedy);
+                }
+            }
+            _ => {}
         }
         let (id, level) = match err {
             SnapshotError::VaultLost(_) => ("vault-lost", Level::Error),

@@ -254,9 +254,9 @@ impl Indexer {
         let mut folder = self.house.vault.clone();
         for part in Path::new(&layout.metadata) {
             folder.push(part);
-            // On a read-only disk the index is read as it is, or the notes are.
+            // On a read-only disk the index that is there is read as it is.
             if let Err(err) = fs::create_dir(&folder)
-                && Trouble::of(&err.source).is_none()
+                && (Trouble::of(&err.source).is_none() || fs::stat(&folder).is_err())
             {
                 return Err(IndexError::from(StoreError::from(err)).into());
             }

@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::base::clock;
+use crate::base::{clock, fs};
 use crate::config::{Dirs, Settings};
 use crate::daemon::committer::chain;
 use crate::daemon::problems::Level;
@@ -141,26 +141,33 @@ fn build(
 /// How a vault is that nobody watches.
 pub fn status(vault: &Path, dirs: &Dirs) -> Status {
     let mut problems = Vec::new();
-    let mut problem = |id: &str, what: String, remedy: &str| {
+    let mut problem = |id: &str, level: Level, what: String, remedy: &str| {
         problems.push(Problem {
             id: id.to_owned(),
-            level: "error".to_owned(),
+            level: level.text().to_owned(),
             what,
             remedy: remedy.to_owned(),
             since: clock::unix_seconds(),
             count: 1,
         });
     };
-    let head = match Reader::open(vault).map_err(|err| chain(&err)) {
+    let head = match Reader::open(vault) {
         Ok(reader) => match reader.head() {
             Ok(head) => head,
             Err(err) => {
-                problem("history", chain(&err), "Run `git fsck` in the vault.");
+                match reader.missing(None) {
+                    Some(it) => problem("history", Level::Error, it.what, &it.remedy),
+                    None => {
+                        let remedy = "Run `git fsck` in the vault.";
+                        problem("history", Level::Error, chain(&err), remedy);
+                    }
+                }
                 None
             }
         },
-        Err(what) => {
-            problem("history", what, "Run `remd up` on this vault.");
+        Err(err) => {
+            let remedy = err.hint().unwrap_or_else(|| "Run `remd up` on this vault.".to_owned());
+            problem("history", Level::Error, chain(&err), &remedy);
             None
         }
     };
@@ -189,14 +196,39 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
                     }
                 }
                 Err(err) => {
-                    problem("index", chain(&err), "It is built anew at the next start.");
+                    problem(
+                        "index",
+                        Level::Error,
+                        chain(&err),
+                        "It is built anew at the next start.",
+                    );
                     IndexStatus::default()
                 }
             }
         }
-        Ok(Err(_)) => IndexStatus::default(),
+        // Nothing was committed, so nothing is missing.
+        Ok(Err(_)) if head.is_none() => IndexStatus::default(),
+        Ok(Err(_)) => {
+            let metadata = vault.join(&layout.metadata);
+            match fs::can_be_made(&metadata) {
+                true => problem(
+                    "index",
+                    Level::Note,
+                    "There is no index of the last commit yet".to_owned(),
+                    "`remd up` or the next `remd search` builds it.",
+                ),
+                false => problem(
+                    "index",
+                    Level::Warning,
+                    format!("There is no index, and none can be made at `{}`", metadata.display()),
+                    "`remd search` reads the notes themselves, and says when these are too many; \
+                     make the vault writable for an index.",
+                ),
+            }
+            IndexStatus::default()
+        }
         Err(err) => {
-            problem("index", chain(&err), "It is built anew at the next start.");
+            problem("index", Level::Error, chain(&err), "It is built anew at the next start.");
             IndexStatus::default()
         }
     };

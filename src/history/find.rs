@@ -14,6 +14,7 @@ use gix::bstr::{BString, ByteSlice as _};
 use crate::base::fs::{self, PathError};
 use crate::base::trouble::Trouble;
 use crate::history::error::{GitError, git};
+use crate::history::missing;
 use crate::history::place::Place;
 
 /// Why a vault's repository was not opened.
@@ -87,6 +88,9 @@ impl OpenError {
                  new place, or correct the path in the file.",
                 file.parent().unwrap_or(file).display()
             ),
+            Self::Broken { path, why: NO_HEAD } => {
+                missing::remedy_of_head(&path.join("HEAD"), None)
+            }
             Self::Broken { path, .. } => format!(
                 "Repair it, or move it away (`mv '{0}' '{0}.broken'`) and run again.",
                 path.display()
@@ -166,11 +170,13 @@ fn dot_git_of(root: &Path) -> Result<PathBuf, OpenError> {
     Err(OpenError::NotARepository(root.to_owned()))
 }
 
+const NO_HEAD: &str = "it has no `HEAD`";
+
 /// What a folder lacks to be a git directory; `None` where it is one.
 fn what_is_missing(git_dir: &Path) -> Result<Option<&'static str>, PathError> {
     let has = |name: &str| fs::lstat_if_there(&git_dir.join(name)).map(|it| it.is_some());
     Ok(if !has("HEAD")? {
-        Some("it has no `HEAD`")
+        Some(NO_HEAD)
     } else if has("commondir")? {
         None
     } else if !has("objects")? {

@@ -27,6 +27,7 @@ mod lock;
 mod look;
 mod made;
 pub mod message;
+mod missing;
 mod objects;
 mod open;
 mod packing;

@@ -29,7 +29,7 @@ const COUNTED_FILES: usize = 200;
 #[derive(Clone)]
 pub struct Reader {
     repo: gix::ThreadSafeRepository,
-    place: Place,
+    pub(super) place: Place,
 }
 
 /// Which commits a log shows.

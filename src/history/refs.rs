@@ -34,6 +34,10 @@ pub(super) fn read_head(repo: &gix::Repository) -> Result<HeadState, crate::hist
     let head = git("read HEAD", repo.head())?;
     let branch = head.referent_name().map(|it| it.as_bstr().to_owned());
     let commit = git("read HEAD", head.try_into_peeled_id())?.map(gix::Id::detach);
+    // Without this folder every branch looks unborn, and the next commit would begin a new history.
+    if commit.is_none() {
+        git("read HEAD", fs::stat(&repo.common_dir().join("refs")))?;
+    }
     Ok(HeadState { branch, commit })
 }
 

@@ -20,6 +20,7 @@ mod hostile;
 mod house;
 mod kill;
 mod machine;
+mod machine_git;
 mod machine_vault;
 mod mountpoint;
 mod names;
