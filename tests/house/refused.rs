@@ -106,7 +106,7 @@ fn an_ordinary_user_is_refused_root_s_repository_and_what_it_may_not_read() {
     fs::set_permissions(hidden.join(".git"), fs::Permissions::from_mode(0o700)).unwrap();
     // Where nobody but root gets to the build's folder, a copy will do.
     let binary = root.join("remd");
-    fs::copy(env!("CARGO_BIN_EXE_remd"), &binary).unwrap();
+    crate::house::copy_program(&binary);
     fs::create_dir(root.join("theirs")).unwrap();
     give_away(&house, &root.join("theirs"));
     for (vault, word) in [(&house.vault, "Owner mismatch"), (&hidden, "ermission denied")] {
