@@ -34,6 +34,9 @@ const SAMPLE: &str = "17";
 /// A batch ends at so many objects or bytes: each is done within [`LIMIT`].
 const BATCH: usize = 50_000;
 const BATCH_BYTES: u64 = 1 << 30;
+/// A lock as old as this that nobody has open was left by a git that was killed; packing does not
+/// touch what it stood for.
+const STALE: Duration = Duration::from_secs(3600);
 /// For each of the two children.
 const LIMIT: Duration = Duration::from_secs(900);
 /// What our folders among the objects begin with. Git sweeps what begins with `tmp_objdir-`.
@@ -202,7 +205,9 @@ impl Work {
             lock_of(&self.place.common_dir.join("packed-refs")),
             lock_of(&self.objects.join("maintenance")),
         ];
-        if let Some(held) = lock::present(locked).first() {
+        let held =
+            lock::present(locked).into_iter().find(|it| it.age < STALE || it.holder.is_some());
+        if let Some(held) = held {
             return Some(format!("`{}` is there", held.path.display()));
         }
         if let Some(pid) = busy::git_at_objects(&self.place.workdir) {

@@ -111,7 +111,12 @@ fn a_persons_operation_or_lock_goes_first() {
         assert_eq!(counts(&vault), before);
         std::fs::remove_file(&path).unwrap();
     }
+    // One that was left behind turns git's own maintenance off for good, not ours.
+    let left = vault.root.join(".git/objects/maintenance.lock");
+    let two_hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+    std::fs::File::create(&left).unwrap().set_modified(two_hours_ago).unwrap();
     assert!(matches!(pack(&vault).unwrap(), Packing::Done(_)));
+    assert!(left.exists(), "and stays where it is");
 }
 
 #[test]
