@@ -2,7 +2,6 @@
 //!
 //! Pure. One enum per operation; the variants say what the caller can do.
 
-use std::io;
 use std::path::PathBuf;
 
 use crate::base::clock;
@@ -29,19 +28,6 @@ where
 }
 
 impl GitError {
-    /// What the disk said, where that is the cause.
-    fn disk_errors(&self) -> impl Iterator<Item = io::ErrorKind> {
-        let first: &(dyn std::error::Error + 'static) = &*self.source;
-        std::iter::successors(Some(first), |it| it.source())
-            .filter_map(|it| it.downcast_ref::<io::Error>().map(io::Error::kind))
-    }
-
-    /// Whether an object's folder went while it was written: `git gc` sweeps the empty ones.
-    pub(super) fn is_swept(&self) -> bool {
-        self.action.starts_with("write a")
-            && self.disk_errors().any(|it| it == io::ErrorKind::NotFound)
-    }
-
     /// What the person at the keyboard can do about it: the machine's trouble first, if that is it.
     pub(super) fn hint(&self) -> String {
         if let Some(trouble) = Trouble::behind(&*self.source) {
@@ -160,6 +146,8 @@ impl ReadError {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

@@ -39,6 +39,8 @@ use crate::vault::{BlobId, VaultPath};
 
 /// Times that HEAD or the index may move under us before the caller hears of it.
 const ROUNDS: usize = 5;
+/// Before git's data is read once more.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Paths between two looks at whether to stop.
 const STEP: usize = 64;
@@ -67,7 +69,12 @@ impl History {
         for round in 1..=ROUNDS {
             match self.snapshot_once(look, cause, started, round) {
                 Err(SnapshotError::Moved) => {}
-                Err(SnapshotError::Git(err)) if round < ROUNDS && err.is_swept() => {}
+                // A `git repack` swaps packs under us, a `git gc` sweeps empty folders: what is
+                // really broken still is after a moment.
+                Err(SnapshotError::Git(err)) if round < ROUNDS => {
+                    tracing::debug!(%err, round, "tried again");
+                    std::thread::sleep(PAUSE);
+                }
                 result => return result.map_err(|err| self.with_owner(err)),
             }
         }
