@@ -23,7 +23,8 @@ use crate::index::living::{Living, Shared};
 use crate::index::schema::{DocKind, Fields};
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
-use crate::index::sums::{self, Clause, Form, Sums, score_of};
+use crate::index::sums::{self, Clause, Form, Part, Sums, Wanted, score_of};
+use crate::index::words::is_unspaced;
 
 /// How much each part of a note counts. Flat around these values on every set of
 /// `benches/quality.rs`; half and half is the mean of two views of one text.
@@ -158,6 +159,12 @@ impl Candidate {
     }
 }
 
+/// Whether whatever is spelled like this has the same stem. Between apostrophes and in scripts
+/// without spaces the pieces beside it decide whether there is one.
+fn has_one_stem(exact: &str) -> bool {
+    !exact.chars().any(|it| it == '\'' || is_unspaced(it))
+}
+
 /// What a query adds up: clauses over notes and clauses over chunks.
 fn plan(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Vec<Clause>> {
     let note = &ground.shared(DocKind::Note);
@@ -166,21 +173,28 @@ fn plan(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Vec<Cl
     let Fields { whole, names, exact, stem, .. } = *ground.fields;
     let weights = ground.weights;
     for word in rarest(ground, &ask.words, found)? {
+        // Where a chunk has the word, the whole note has its stem.
+        let mut under = None;
         if let Some(text) = &word.stem {
-            plan.extend(term("note", whole, text, weights.whole * word.weight, note)?);
-            plan.extend(term("names", names, text, weights.names * word.weight, note)?);
-            plan.extend(term("passage", stem, text, weights.stem * word.weight, chunk)?);
+            let clause = term("note", whole, text, weights.whole * word.weight, note, Part::Note)?;
+            under = clause.is_some().then_some(plan.len());
+            plan.extend(clause);
+            plan.extend(term("names", names, text, weights.names * word.weight, note, Part::Note)?);
+            let part = Part::Chunk { under };
+            plan.extend(term("passage", stem, text, weights.stem * word.weight, chunk, part)?);
         }
         if let Some(text) = &word.exact {
             // A word without a stem is a stop word asked for by itself.
             let is_alone = word.stem.is_none() && !word.is_contraction();
             let weight = if is_alone { weights.stem } else { weights.exact };
-            plan.extend(term("spelling", exact, text, weight * word.weight, chunk)?);
+            let part = Part::Chunk { under: under.filter(|_| has_one_stem(text)) };
+            plan.extend(term("spelling", exact, text, weight * word.weight, chunk, part)?);
         }
     }
+    let part = Part::Chunk { under: None };
     for Phrase { exact: words, stem } in &ask.phrases {
-        plan.extend(phrase("phrase", exact, words, weights.phrase, chunk)?);
-        plan.extend(phrase("phrase in names", names, stem, weights.phrase, note)?);
+        plan.extend(phrase("phrase", exact, words, weights.phrase, chunk, part)?);
+        plan.extend(phrase("phrase in names", names, stem, weights.phrase, note, Part::Note)?);
     }
     Ok(plan)
 }
@@ -221,13 +235,14 @@ fn term(
     text: &str,
     boost: f32,
     statistics: &Shared,
+    part: Part,
 ) -> tantivy::Result<Option<Clause>> {
     if boost <= 0.0 {
         return Ok(None);
     }
     let term = Term::from_field_text(field, text);
     let weight = Bm25Weight::for_terms(statistics, std::slice::from_ref(&term))?.boost_by(boost);
-    Ok(Some(Clause { what: format!("{what} `{text}`"), form: Form::Word { term, weight } }))
+    Ok(Some(Clause { what: format!("{what} `{text}`"), form: Form::Word { term, weight }, part }))
 }
 
 fn phrase(
@@ -236,10 +251,11 @@ fn phrase(
     words: &[(usize, String)],
     boost: f32,
     statistics: &Shared,
+    part: Part,
 ) -> tantivy::Result<Option<Clause>> {
     let many = match words {
         [] => return Ok(None),
-        [(_, one)] => return term(what, field, one, boost, statistics),
+        [(_, one)] => return term(what, field, one, boost, statistics, part),
         many => many,
     };
     let Some(scoring) = statistics.scoring() else { return Ok(None) };
@@ -247,7 +263,7 @@ fn phrase(
     let weight = PhraseQuery::new_with_offset(terms.collect()).weight(scoring)?;
     let shown: Vec<&str> = words.iter().map(|it| it.1.as_str()).collect();
     let what = format!("{what} `{}`", shown.join(" "));
-    Ok(Some(Clause { what, form: Form::Phrase { weight, boost } }))
+    Ok(Some(Clause { what, form: Form::Phrase { weight, boost }, part }))
 }
 
 struct Search<'a> {
@@ -293,14 +309,25 @@ impl Search<'_> {
                     break;
                 }
                 let mut late = false;
+                let names: Vec<DocId> = named
+                    .keys()
+                    .filter(|it| (it.shelf, it.segment) == (shelf_at, segment))
+                    .map(|it| it.doc)
+                    .collect();
+                let wanted = Wanted {
+                    notes: shelf.note_docs(segment),
+                    named: &names,
+                    more_than: self.more_than(),
+                };
                 let each = |sums: Sums| {
                     let at = Block { shelf: shelf_at, segment, doc: sums.doc };
                     if let Some(named) = named.get_mut(&at) {
                         *named = sums;
                     }
                     self.offer(shelf, at, sums);
+                    self.more_than()
                 };
-                sums::blocks(plan, reader, shelf.note_docs(segment), each, || {
+                sums::blocks(plan, reader, &wanted, each, || {
                     late = clock::now() >= deadline;
                     !late
                 })?;
@@ -310,11 +337,16 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// The score that a note has to exceed; `None` while there is room for any.
+    fn more_than(&self) -> Option<f32> {
+        let is_full = self.best.len() >= self.most;
+        is_full.then(|| self.best.peek().map_or(f32::INFINITY, |worst| worst.score))
+    }
+
     /// Takes a note if it is among the best.
     fn offer(&mut self, shelf: &Shelf, at: Block, sums: Sums) {
         let score = sums.note + sums.passage;
-        let is_full = self.best.len() >= self.most;
-        if is_full && self.best.peek().is_none_or(|worst| score <= worst.score) {
+        if self.more_than().is_some_and(|it| score <= it) {
             return;
         }
         if shelf.readers()[at.segment].is_deleted(at.doc) || !self.takes(shelf, at.segment, at.doc)
@@ -372,5 +404,100 @@ impl Search<'_> {
             })
         };
         all.into_iter().filter_map(candidate).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::index::testing::{built, commit, put, remove};
+
+    /// Words of every kind: those whose stem and spelling go together, and those where they do
+    /// not.
+    const WORDS: [&str; 18] = [
+        "tide",
+        "tides",
+        "harbour",
+        "Running",
+        "ran",
+        "the",
+        "what",
+        "café",
+        "don't",
+        "don",
+        "日本",
+        "日",
+        "handleWebSocket",
+        "socket",
+        "v0.4.2",
+        "path/to/tide.md",
+        "Straße",
+        "2026-06-29",
+    ];
+
+    fn text() -> impl Strategy<Value = String> {
+        prop::collection::vec(prop::sample::select(&WORDS[..]), 1..14).prop_map(|it| it.join(" "))
+    }
+
+    fn note() -> impl Strategy<Value = String> {
+        prop::collection::vec((text(), text()), 1..4).prop_map(|sections| {
+            let section = |(head, body): &(String, String)| {
+                format!("# {head}\n\n{body}\n\n{}\n\n", "filler words to end a passage ".repeat(40))
+            };
+            sections.iter().map(section).collect()
+        })
+    }
+
+    /// What a pass over every word finds, and one that leaves out what can't be among the best.
+    fn found(ground: &Ground, text: &str, most: usize, leave_out: bool) -> Vec<String> {
+        let ask = Ask::new(text);
+        let mut plan = plan(ground, &ask, &mut Found::default()).unwrap();
+        if !leave_out {
+            for clause in &mut plan {
+                if let Part::Chunk { under } = &mut clause.part {
+                    *under = None;
+                }
+            }
+        }
+        let deadline = clock::now() + Duration::from_secs(60);
+        let (keep, best) = (&|_: &Card| true, BinaryHeap::new());
+        let mut search = Search { ground, keep, deadline, cut: false, most, best };
+        let mut named = search.named(&ask.key).unwrap();
+        search.pass(&plan, &mut named).unwrap();
+        search
+            .candidates(&named)
+            .iter()
+            .map(|it| {
+                let (note, passage) = (it.note.to_bits(), it.passage.to_bits());
+                format!("{} {} {note:x} {passage:x} {}", it.card.path, it.chunk, it.named)
+            })
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+        #[test]
+        fn what_is_left_out_is_not_among_the_best(
+            notes in prop::collection::vec(note(), 2..30),
+            queries in prop::collection::vec(text(), 1..8),
+            most in 1..6_usize,
+        ) {
+            let named = |(at, text): (usize, &String)| (format!("{}{at}.md", WORDS[at % 5]), text.clone());
+            let (_dir, mut index) = built(notes.iter().enumerate().map(named));
+            let changed = vec![put("tide0.md", &notes[1]), remove("tides1.md"), put("new.md", "tide")];
+            index.apply(changed, commit(2)).unwrap();
+            let view = index.view();
+            let ground = view.ground().unwrap();
+            for query in queries.iter().map(String::as_str).chain(WORDS) {
+                for most in [most, 200] {
+                    let all = found(&ground, query, most, false);
+                    prop_assert_eq!(all, found(&ground, query, most, true), "{}", query);
+                }
+            }
+        }
     }
 }

@@ -1,11 +1,15 @@
 //! Adds up the scores of a segment's documents, clause by clause.
 //!
 //! Takes the clauses of a plan, gives each note's own score and that of its best chunk. Works
-//! through windows of documents, so that memory is small and stays in the processor's cache: a
-//! query of five words meets each note in a dozen lists, and adding them up takes less than
-//! finding out which of them could be skipped. Any thread.
+//! through windows of documents, so that memory is small and stays in the processor's cache.
+//! The notes are added up first. A chunk has no word that its note does not have, so what the
+//! words of a note could give a chunk at the most tells which notes can be among the best: only
+//! their chunks are looked up. Any thread.
 //!
-//! **Invariant:** each document that any clause has is counted once for each clause.
+//! **Invariant:** a note that is given has each clause counted once for each document; a note that
+//! is left out could not score more than what was asked for.
+
+use std::ops::Range;
 
 use tantivy::fieldnorm::FieldNormReader;
 use tantivy::postings::BlockSegmentPostings;
@@ -19,11 +23,33 @@ use crate::index::tally::NoteDocs;
 pub(super) struct Clause {
     pub(super) what: String,
     pub(super) form: Form,
+    pub(super) part: Part,
+}
+
+/// Which documents a clause looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    Note,
+    /// Chunks. `under` is the place in the plan of a clause that every note has of which a chunk
+    /// has this one; `None` where there is no such clause.
+    Chunk {
+        under: Option<usize>,
+    },
 }
 
 pub(super) enum Form {
     Word { term: Term, weight: Bm25Weight },
     Phrase { weight: Box<dyn Weight>, boost: f32 },
+}
+
+impl Clause {
+    /// What it could give a document at the most.
+    fn most(&self) -> f32 {
+        match &self.form {
+            Form::Word { weight, .. } => weight.max_score(),
+            Form::Phrase { .. } => f32::INFINITY,
+        }
+    }
 }
 
 /// A note with the scores that the clauses give it.
@@ -37,11 +63,160 @@ pub(super) struct Sums {
     pub(super) passage: f32,
 }
 
+/// What is asked of a segment.
+pub(super) struct Wanted<'a> {
+    pub(super) notes: &'a NoteDocs,
+    /// Notes that are given whatever they score, in order, if they have any word.
+    pub(super) named: &'a [DocId],
+    /// A note is wanted that scores more.
+    pub(super) more_than: Option<f32>,
+}
+
 /// Documents that are added up at once.
 const WINDOW: DocId = 1 << 15;
+/// Marks a note that has some clause.
+const TOUCHED: u32 = 1 << 31;
+/// Marks a note that is named.
+const NAMED: u32 = 1 << 30;
+/// Words that have a mark of their own.
+const MARKS: usize = 30;
+/// Sums of the same parts in another order differ by less.
+const ROUNDING: f32 = 1.0001;
+
+/// Gives `each` the notes of a segment that score more than is asked for, and perhaps others, in
+/// order, until `go_on` says stop. `each` gives back what a note has to exceed from then on.
+pub(super) fn blocks(
+    clauses: &[Clause],
+    reader: &SegmentReader,
+    wanted: &Wanted,
+    mut each: impl FnMut(Sums) -> Option<f32>,
+    mut go_on: impl FnMut() -> bool,
+) -> tantivy::Result<()> {
+    let Some(marks) = marks(clauses) else {
+        return all_blocks(
+            clauses,
+            reader,
+            wanted.notes,
+            |it| {
+                each(it);
+            },
+            go_on,
+        );
+    };
+    let mut notes = Vec::new();
+    let mut chunks = Vec::new();
+    // What the words with a mark could give a chunk.
+    let mut reach = [0.0; MARKS];
+    for (clause, mark) in clauses.iter().zip(marks) {
+        let Some(cursor) = Cursor::of(clause, reader)? else { continue };
+        match clause.part {
+            Part::Note => notes.push((cursor, mark | TOUCHED)),
+            Part::Chunk { .. } => {
+                reach[mark.trailing_zeros() as usize] += clause.most();
+                chunks.push((cursor, mark));
+            }
+        }
+    }
+    let mut named = wanted.named.iter().peekable();
+    let mut more_than = wanted.more_than;
+    let mut sums = vec![0.0; WINDOW as usize];
+    let mut seen = vec![0; WINDOW as usize];
+    let mut scores = Vec::new();
+    while let Some(first) = notes.iter().map(|it| it.0.doc()).min().filter(|it| *it != TERMINATED) {
+        if !go_on() {
+            break;
+        }
+        let start = first - first % WINDOW;
+        for (cursor, mark) in &mut notes {
+            cursor.add(start, |at, score| {
+                sums[at] += score;
+                seen[at] |= *mark;
+            });
+        }
+        notes.retain(|it| it.0.doc() != TERMINATED);
+        while let Some(doc) = named.next_if(|it| **it < start.saturating_add(WINDOW)) {
+            if let Some(seen) = doc.checked_sub(start).and_then(|at| seen.get_mut(at as usize)) {
+                *seen |= NAMED;
+            }
+        }
+        for (few, at) in seen.chunks_mut(64).zip((0..).step_by(64)) {
+            if few.iter().fold(0, |all, it| all | *it) == 0 {
+                continue;
+            }
+            for (seen, at) in few.iter_mut().zip(at..) {
+                let marks = std::mem::take(seen);
+                if marks & TOUCHED == 0 {
+                    continue;
+                }
+                let note = std::mem::take(&mut sums[at]);
+                let most = note + most_of(marks, &reach);
+                let is_short = more_than.is_some_and(|it| most * ROUNDING <= it);
+                if is_short && marks & NAMED == 0 {
+                    continue;
+                }
+                let doc = start + DocId::try_from(at).unwrap_or(0);
+                let end = wanted.notes.end_of(doc);
+                let (chunk, passage) = best_chunk(&mut chunks, marks, doc + 1..end, &mut scores);
+                more_than = each(Sums { doc, note, chunk, passage });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A mark for each clause, that of a clause on chunks being the one of the clause it is under;
+/// `None` where there are more than there is room for or a clause is under none.
+fn marks(clauses: &[Clause]) -> Option<Vec<u32>> {
+    let mut marks = vec![0; clauses.len()];
+    let mut used = 0;
+    for (at, clause) in clauses.iter().enumerate() {
+        let Part::Chunk { under } = clause.part else { continue };
+        let under = under?;
+        if marks[under] == 0 {
+            if used == MARKS {
+                return None;
+            }
+            marks[under] = 1 << used;
+            used += 1;
+        }
+        marks[at] = marks[under];
+    }
+    Some(marks)
+}
+
+fn most_of(marks: u32, reach: &[f32; MARKS]) -> f32 {
+    let mut rest = marks & !(TOUCHED | NAMED);
+    let mut most = 0.0;
+    while rest != 0 {
+        most += reach[rest.trailing_zeros() as usize];
+        rest &= rest - 1;
+    }
+    most
+}
+
+/// The best of a note's chunks, counted from 0, and its score; the first of equals.
+fn best_chunk(
+    cursors: &mut [(Cursor, u32)],
+    marks: u32,
+    docs: Range<DocId>,
+    scores: &mut Vec<f32>,
+) -> (u32, f32) {
+    scores.clear();
+    scores.resize(docs.len(), 0.0);
+    for (cursor, _) in cursors.iter_mut().filter(|it| it.1 & marks != 0) {
+        cursor.add_from(docs.start, docs.end, |at, score| scores[at] += score);
+    }
+    let mut best = (0, 0.0);
+    for (at, score) in (0..).zip(scores.iter()) {
+        if *score > best.1 {
+            best = (at, *score);
+        }
+    }
+    best
+}
 
 /// Gives `each` every note of a segment that has any of the words, in order, until it says stop.
-pub(super) fn blocks(
+fn all_blocks(
     clauses: &[Clause],
     reader: &SegmentReader,
     notes: &NoteDocs,
@@ -60,7 +235,7 @@ pub(super) fn blocks(
         }
         let start = first - first % WINDOW;
         for cursor in &mut cursors {
-            cursor.add(start, &mut sums);
+            cursor.add(start, |at, score| sums[at] += score);
         }
         cursors.retain(|it| it.doc() != TERMINATED);
         collect(start, &mut sums, notes, &mut open, &mut each);
@@ -153,8 +328,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Adds the scores of the window that begins at `start`.
-    fn add(&mut self, start: DocId, sums: &mut [f32]) {
+    /// Gives the scores of the window that begins at `start`, by place in it. Nothing before the
+    /// window is left.
+    fn add(&mut self, start: DocId, mut to: impl FnMut(usize, f32)) {
         let end = start.saturating_add(WINDOW);
         match self {
             Self::Word { postings, at, norms, weight } => loop {
@@ -164,7 +340,7 @@ impl<'a> Cursor<'a> {
                         return;
                     }
                     let norm = norms.fieldnorm_id(*doc);
-                    sums[(*doc - start) as usize] += weight.score(norm, *frequency);
+                    to((*doc - start) as usize, weight.score(norm, *frequency));
                     *at += 1;
                 }
                 postings.advance();
@@ -176,7 +352,44 @@ impl<'a> Cursor<'a> {
             Self::Phrase(scorer) => {
                 let mut doc = scorer.doc();
                 while doc < end {
-                    sums[(doc - start) as usize] += scorer.score();
+                    to((doc - start) as usize, scorer.score());
+                    doc = scorer.advance();
+                }
+            }
+        }
+    }
+
+    /// Gives the scores of a few documents, all of them behind those asked for before.
+    fn add_from(&mut self, start: DocId, end: DocId, mut to: impl FnMut(usize, f32)) {
+        if start >= end {
+            return;
+        }
+        match self {
+            Self::Word { postings, at, norms, weight } => {
+                *at = postings.seek(start);
+                loop {
+                    let rest = postings.docs().iter().zip(postings.freqs()).skip(*at);
+                    for (doc, frequency) in rest {
+                        if *doc >= end {
+                            return;
+                        }
+                        let norm = norms.fieldnorm_id(*doc);
+                        to((*doc - start) as usize, weight.score(norm, *frequency));
+                    }
+                    postings.advance();
+                    *at = 0;
+                    if postings.docs().is_empty() {
+                        return;
+                    }
+                }
+            }
+            Self::Phrase(scorer) => {
+                let mut doc = scorer.doc();
+                if doc < start {
+                    doc = scorer.seek(start);
+                }
+                while doc < end {
+                    to((doc - start) as usize, scorer.score());
                     doc = scorer.advance();
                 }
             }

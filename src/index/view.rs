@@ -242,7 +242,7 @@ impl IndexView {
         Ok((self.ground()?.living.sums(), counted.sums()))
     }
 
-    fn ground(&self) -> tantivy::Result<Ground<'_>> {
+    pub(super) fn ground(&self) -> tantivy::Result<Ground<'_>> {
         let (shelves, fields, state) = (&self.shelves, &self.fields, &self.state);
         let living = match self.memo.living.get() {
             Some(living) => living,

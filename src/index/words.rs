@@ -264,7 +264,7 @@ fn is_gap(char: char) -> bool {
 }
 
 /// Scripts that put no space between words, and Hangul, whose particles stick to the word.
-fn is_unspaced(char: char) -> bool {
+pub(super) fn is_unspaced(char: char) -> bool {
     matches!(
         char,
         '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}'
