@@ -35,6 +35,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make the vault if it is not there, then run the agent in the foreground
+    ///
+    /// Ctrl-C or SIGTERM ends it when the last edits are committed; SIGHUP reads the settings again.
     Up(Up),
     /// Make a vault from the template, or adopt a folder or repository as it is
     Init(Init),

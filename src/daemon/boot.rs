@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sd_notify::NotifyState;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::base::clock;
 use crate::base::fs::{self, PathError};
@@ -128,12 +128,41 @@ pub struct Agent {
     socket: Option<Socket>,
     keeper: Option<Keeper>,
     desk: Arc<Desk>,
+    signals: Signals,
     runtime: tokio::runtime::Runtime,
+}
+
+/// What a signal wants of us.
+struct Signals {
+    term: Signal,
+    int: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From here on a signal waits until somebody listens: one that comes during the start would
+    /// end the process there and then, with a mount left behind.
+    fn catch() -> std::io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
 }
 
 /// Starts everything. The agent is running and listening when this returns.
 pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let Plan { vault, dirs, loaded, overrides, mount, adopting } = plan;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(64)
+        .build()
+        .map_err(BootError::Runtime)?;
+    let signals = {
+        let _inside = runtime.enter();
+        Signals::catch().map_err(BootError::Runtime)?
+    };
     let lock = take_lock(&vault, &dirs)?;
     let settings = loaded.settings;
     let children = Stop::default();
@@ -177,11 +206,6 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         spawn("indexer", move || indexer.run())?
     };
     let packer = Packer::start(&house).map_err(BootError::Runtime)?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(64)
-        .build()
-        .map_err(BootError::Runtime)?;
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade), overrides));
     let socket = {
         let _inside = runtime.enter();
@@ -206,6 +230,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         socket: Some(socket),
         keeper,
         desk,
+        signals,
         runtime,
     })
 }
@@ -234,30 +259,26 @@ impl Agent {
         })?;
         let socket = self.socket.take();
         let desk = Arc::clone(&self.desk);
-        let end = self
-            .runtime
-            .block_on(async {
-                let mut term = signal(SignalKind::terminate())?;
-                let mut int = signal(SignalKind::interrupt())?;
-                let mut hangup = signal(SignalKind::hangup())?;
-                if let Some(socket) = socket {
-                    tokio::spawn(socket.serve(desk.clone()));
-                }
-                tell_systemd(&[NotifyState::Ready]);
-                tracing::info!(vault = %self.house.vault.display(), pid = std::process::id(), "ready");
-                loop {
-                    tokio::select! {
-                        _ = term.recv() => return Ok(End::Stopped),
-                        _ = int.recv() => return Ok(End::Stopped),
-                        () = returned.notified() => return Ok(End::Returned),
-                        _ = hangup.recv() => {
-                            let desk = Arc::clone(&desk);
-                            tokio::task::spawn_blocking(move || desk.reload());
-                        }
+        let Signals { term, int, hangup } = &mut self.signals;
+        let vault = self.house.vault.display();
+        let end = self.runtime.block_on(async {
+            if let Some(socket) = socket {
+                tokio::spawn(socket.serve(desk.clone()));
+            }
+            tell_systemd(&[NotifyState::Ready]);
+            tracing::info!(vault = %vault, pid = std::process::id(), "ready");
+            loop {
+                tokio::select! {
+                    _ = term.recv() => return End::Stopped,
+                    _ = int.recv() => return End::Stopped,
+                    () = returned.notified() => return End::Returned,
+                    _ = hangup.recv() => {
+                        let desk = Arc::clone(&desk);
+                        tokio::task::spawn_blocking(move || desk.reload());
                     }
                 }
-            })
-            .map_err(BootError::Runtime)?;
+            }
+        });
         if end == End::Stopped {
             tell_systemd(&[NotifyState::Stopping]);
         }
