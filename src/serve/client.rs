@@ -14,7 +14,7 @@ use crate::serve::protocol::{Answer, Envelope, Request, VERSION};
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No socket, or a dead one.
+    /// No socket, a dead one, or one whose agent ended before it answered.
     #[error("No agent is running for this vault")]
     NobodyThere,
     #[error("The agent did not answer within {} s", .0.as_secs())]
@@ -43,6 +43,8 @@ pub fn ask_any(
 /// Asks the agent behind `socket`.
 pub fn ask(socket: &Path, request: Request, limit: Duration) -> Result<Answer, AskError> {
     let talk = |err: io::Error| match err.kind() {
+        // It was on its way out.
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::NobodyThere,
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Deadline(limit),
         _ => AskError::Talk(err),
     };
@@ -59,7 +61,7 @@ pub fn ask(socket: &Path, request: Request, limit: Duration) -> Result<Answer, A
     let mut answer = Vec::new();
     BufReader::new(stream).read_until(b'\n', &mut answer).map_err(talk)?;
     if answer.is_empty() {
-        return Err(AskError::Talk(io::ErrorKind::UnexpectedEof.into()));
+        return Err(AskError::NobodyThere);
     }
     serde_json::from_slice(&answer).map_err(AskError::Answer)
 }
