@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::base::{clock, process};
 use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
-use crate::daemon::intake::{Ask, Flushed, Wake};
+use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
 use crate::daemon::problems::Level;
 use crate::daemon::returned::{Found, Lookout};
 use crate::daemon::unseen;
@@ -22,7 +22,7 @@ use crate::history::{
 };
 use crate::render::status::{Committing, KeptOut};
 use crate::vault::VaultPath;
-use crate::watch::{self, Filter, Hints, Skip};
+use crate::watch::{self, Filter, Hints, Settle, Skip};
 
 /// The whole vault is looked at this often, whatever the watcher says.
 const RECONCILE: Duration = Duration::from_secs(600);
@@ -121,7 +121,7 @@ impl Committer {
             let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
             if matches!(wake, Wake::Stop) {
                 if !self.house.intake.is_paused() {
-                    self.turn(Hints::everything());
+                    self.turn(Hints::everything(), Moment::Quiet);
                 }
                 return;
             }
@@ -158,11 +158,11 @@ impl Committer {
 
     fn serve(&mut self, wake: Wake) {
         match wake {
-            Wake::Settled(mut hints) => {
+            Wake::Settled(mut hints, moment) => {
                 if self.is_passing {
                     hints.merge(self.house.intake.take_owed());
                 }
-                self.turn(hints);
+                self.turn(hints, moment);
             }
             Wake::Due => self.due(),
             Wake::Asked(hints, asks) => self.answer(hints, asks),
@@ -212,7 +212,7 @@ impl Committer {
             self.house.intake.done();
             self.retry_later();
         } else {
-            self.turn(hints);
+            self.turn(hints, Moment::Restless);
         }
     }
 
@@ -247,7 +247,8 @@ impl Committer {
             } else {
                 self.history.try_again();
                 // A look at everything serves every hint that was there before it.
-                self.turn(Hints { rescan: true, ..std::mem::take(&mut hints) })
+                let hints = Hints { rescan: true, ..std::mem::take(&mut hints) };
+                self.turn(hints, Moment::Quiet)
             };
             flushed.accepted = accepted;
             // Whoever asked may have given up waiting; the work is done all the same.
@@ -256,18 +257,21 @@ impl Committer {
     }
 
     /// Looks, commits, and says how it went. Hints that could not be served go back.
-    fn turn(&mut self, hints: Hints) -> Flushed {
-        let flushed = self.try_turn(hints);
+    fn turn(&mut self, hints: Hints, moment: Moment) -> Flushed {
+        let flushed = self.try_turn(hints, moment);
         self.look_for_locks(flushed.committed);
         self.house.intake.done();
         flushed
     }
 
-    fn try_turn(&mut self, mut hints: Hints) -> Flushed {
+    fn try_turn(&mut self, mut hints: Hints, moment: Moment) -> Flushed {
         for _ in 0..MAX_AGAIN {
             let rescan = hints.rescan;
-            match self.commit(&hints) {
+            match self.commit(&hints, moment) {
                 Ok(snapshot) => {
+                    let paths = snapshot.put_off.clone();
+                    let put_off = Hints { paths, ..Hints::default() };
+                    self.house.intake.hint(put_off, Settle::at(clock::now()));
                     self.well(rescan);
                     let flushed = self.publish(&snapshot);
                     if snapshot.again.is_empty() {
@@ -293,9 +297,11 @@ impl Committer {
         Flushed { waiting_for, ..Flushed::default() }
     }
 
-    fn commit(&mut self, hints: &Hints) -> Result<Snapshot, SnapshotError> {
+    fn commit(&mut self, hints: &Hints, moment: Moment) -> Result<Snapshot, SnapshotError> {
+        let quiet = self.house.settings.get().quiet;
+        let settling = matches!(moment, Moment::Restless).then_some(quiet);
         let look = match self.look(hints) {
-            Ok(look) => look,
+            Ok(look) => Look { settling, ..look },
             Err(err) => {
                 // A vault that is gone is the better reason, if that is the reason.
                 self.history.snapshot(&Look::default(), &Cause::edit())?;

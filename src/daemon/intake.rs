@@ -40,12 +40,21 @@ pub struct Flushed {
 #[derive(Debug)]
 pub enum Wake {
     /// A burst of edits is over.
-    Settled(Hints),
+    Settled(Hints, Moment),
     /// Asks, with the hints that were there.
     Asked(Hints, Vec<Ask>),
     /// It is time to see what is due; [`Intake::take_owed`] gives what was put back.
     Due,
     Stop,
+}
+
+/// When a look is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// After a quiet window, or when somebody wants it as it is now.
+    Quiet,
+    /// In a burst that has waited long enough, or whatever goes on: perhaps in the middle of a save.
+    Restless,
 }
 
 /// The door; cloning shares it.
@@ -192,13 +201,15 @@ impl Intake {
                 let asks = std::mem::take(&mut state.asks);
                 return Wake::Asked(state.take(true), asks);
             }
-            let settled_at = match (&state.settle, state.paused) {
-                (Some(settle), false) => Some(settle.due_at(quiet, max_wait)),
-                _ => None,
-            };
+            let settle = state.settle.filter(|_| !state.paused);
+            let settled_at = settle.map(|it| it.due_at(quiet, max_wait));
             if settled_at.is_some_and(|it| it <= now) {
                 state.settle = None;
-                return Wake::Settled(state.take(false));
+                let moment = match settle.is_some_and(|it| !it.ended && it.last + quiet > now) {
+                    true => Moment::Restless,
+                    false => Moment::Quiet,
+                };
+                return Wake::Settled(state.take(false), moment);
             }
             if look_again <= now {
                 // The quiet window stays what it was: only a look that was owed is made.
@@ -236,12 +247,31 @@ mod tests {
         intake.hint(hints(&["a.md", "b.md"]), Settle::at(now));
         let far = now + Duration::from_secs(60);
         let wake = intake.wait(Duration::ZERO, Duration::ZERO, far);
-        assert!(matches!(&wake, Wake::Settled(it) if it.paths.len() == 2), "{wake:?}");
+        assert!(matches!(&wake, Wake::Settled(it, _) if it.paths.len() == 2), "{wake:?}");
         assert_eq!(intake.pending(), 2);
         intake.hint(hints(&["c.md"]), Settle::at(now));
         assert_eq!(intake.pending(), 3);
         intake.put_back(hints(&["b.md"]));
         intake.done();
         assert_eq!(intake.pending(), 2);
+    }
+
+    /// D09: whoever is cut off in a burst may be in the middle of a save.
+    #[test]
+    fn a_burst_that_does_not_pause_is_no_quiet() {
+        let path = VaultPath::new("a.md").unwrap();
+        let hints = Hints { paths: [path].into(), ..Hints::default() };
+        let now = clock::now();
+        let far = now + Duration::from_secs(60);
+        let check = |burst: Settle, quiet: u64, max_wait: u64, expected: Moment| {
+            let intake = Intake::default();
+            intake.hint(hints.clone(), burst);
+            let seconds = Duration::from_secs;
+            let wake = intake.wait(seconds(quiet), seconds(max_wait), far);
+            assert!(matches!(wake, Wake::Settled(_, it) if it == expected), "{wake:?}");
+        };
+        check(Settle::at(now), 0, 30, Moment::Quiet);
+        check(Settle::at(now), 30, 0, Moment::Restless);
+        check(Settle::at(now).end_early(), 30, 60, Moment::Quiet);
     }
 }

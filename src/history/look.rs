@@ -58,6 +58,14 @@ pub(super) struct Touched {
     pub was: Option<Stat>,
 }
 
+impl Touched {
+    /// Whether it had content and has none now, or is gone.
+    pub fn has_lost_all(&self) -> bool {
+        self.old.is_some_and(|it| !it.0.is_empty_blob())
+            && self.new.is_none_or(|it| it.0.is_empty_blob())
+    }
+}
+
 /// All that one look found.
 #[derive(Debug, Default)]
 pub(super) struct Findings {

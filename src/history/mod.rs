@@ -18,6 +18,7 @@ mod filters;
 mod find;
 mod gate;
 mod git_index;
+mod half_saved;
 mod held;
 mod held_list;
 mod hooks;
@@ -141,6 +142,8 @@ pub struct Look {
     /// Folders that could not be seen, as another file system is mounted over them: nothing
     /// below them is taken for gone.
     pub hidden_below: Vec<VaultPath>,
+    /// In the middle of a burst: what became nothing less than so long ago is put off.
+    pub settling: Option<Duration>,
 }
 
 /// Who and why, for the commit.
@@ -175,6 +178,8 @@ pub struct Snapshot {
     pub held: BTreeSet<VaultPath>,
     /// Changed while they were read: to be looked at again.
     pub again: BTreeSet<VaultPath>,
+    /// May be half of a save, as [`Look::settling`] has it: to be looked at once more.
+    pub put_off: BTreeSet<VaultPath>,
     /// Waiting for something that sends no hint, and how long from now to look again.
     pub later: BTreeMap<VaultPath, Duration>,
     /// From the call to the moment when objects and branch were safe on disk; the index follows.
@@ -213,6 +218,7 @@ pub struct History {
     after: After,
     /// What hooks change while they run.
     restless: BTreeMap<VaultPath, Restless>,
+    half_saved: half_saved::HalfSaved,
 }
 
 impl History {

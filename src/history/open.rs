@@ -101,6 +101,7 @@ impl History {
             gate: Gate::default(),
             after: After::new(&options.stop),
             restless: Default::default(),
+            half_saved: Default::default(),
         })
     }
 

@@ -53,12 +53,18 @@ impl Seen {
     ///
     /// By the time of the last status change: the kernel sets it, and no program can.
     pub fn tick_left(&self) -> Option<Duration> {
+        let age = self.age()?;
+        // Without fractions the file system may count in whole or double seconds.
+        let tick = Duration::from_millis(if self.changed.1 == 0 { 2_000 } else { 20 });
+        tick.checked_sub(age).filter(|it| !it.is_zero())
+    }
+
+    /// How long ago its status changed; `None` where that lies ahead, as after the clock was put
+    /// back.
+    pub fn age(&self) -> Option<Duration> {
         let (seconds, nanos) = self.changed;
         let changed = Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?);
-        let age = clock::wall().duration_since(UNIX_EPOCH + changed).ok()?;
-        // Without fractions the file system may count in whole or double seconds.
-        let tick = Duration::from_millis(if nanos == 0 { 2_000 } else { 20 });
-        tick.checked_sub(age).filter(|it| !it.is_zero())
+        clock::wall().duration_since(UNIX_EPOCH + changed).ok()
     }
 
     pub fn is_link(&self) -> bool {

@@ -128,6 +128,11 @@ impl History {
             written: findings.written,
             before_hook: BTreeSet::new(),
         };
+        if let Some(moment) = look.settling {
+            let half = self.half_saved.find(&batch.changes, &batch.renames, &self.place, moment);
+            batch.changes.retain(|path, _| !half.contains(path));
+            snapshot.put_off = half;
+        }
         let mut aside = findings.aside;
         aside.extend(self.calm(&mut batch, &mut snapshot));
         let tangled = self.untangle(&mut batch, &head)?;
@@ -551,8 +556,7 @@ pub(super) fn deeds(batch: &Batch) -> Vec<Deed> {
 }
 
 fn is_emptied(touched: &Touched) -> bool {
-    touched.old.is_some_and(|it| !it.0.is_empty_blob())
-        && touched.new.is_some_and(|it| it.0.is_empty_blob())
+    touched.has_lost_all() && touched.new.is_some()
 }
 
 fn versions_of(changes: &BTreeMap<VaultPath, Touched>) -> BTreeMap<VaultPath, Version> {

@@ -251,6 +251,44 @@ fn a_content_that_changes_while_it_is_read_is_never_committed() {
 }
 
 #[test]
+fn half_a_save_is_put_off_while_it_is_young() {
+    // D09 (a), (b), where a look cannot wait for quiet.
+    let mut vault = Vault::new();
+    for name in ["emptied.md", "gone.md", "old.md", "written.md", "d/below.md"] {
+        vault.write(name, format!("text of {name}\n"));
+    }
+    vault.write("empty.md", "");
+    vault.snapshot_all();
+    vault.write("emptied.md", "");
+    vault.remove("gone.md");
+    vault.remove("empty.md");
+    std::fs::rename(vault.path("old.md"), vault.path("new.md")).unwrap();
+    vault.write("written.md", "more\n");
+    std::fs::remove_dir_all(vault.path("d")).unwrap();
+    let look = |vault: &mut Vault, moment: u64| {
+        let settling = Some(std::time::Duration::from_secs(moment));
+        let look = Look { settling, ..vault.scan() };
+        vault.history().snapshot(&look, &Cause::edit()).unwrap().put_off
+    };
+    // The other name of something, what had no text, and a folder's end are no saves.
+    let both = [vault_path("emptied.md"), vault_path("gone.md")].into();
+    assert_eq!(look(&mut vault, 3_600), both);
+    let listed = "emptied.md\ngone.md\nnew.md\nwritten.md\n";
+    assert_eq!(vault.git(&["ls-tree", "-r", "--name-only", "HEAD"]), listed);
+    assert_eq!(vault.committed("emptied.md").unwrap(), "text of emptied.md\n");
+    assert_eq!(vault.committed("written.md").unwrap(), "more\n");
+    // What is gone is believed in the end; what is there says itself how long it is empty.
+    for _ in 1..5 {
+        assert_eq!(look(&mut vault, 3_600), both);
+    }
+    assert_eq!(look(&mut vault, 3_600), [vault_path("emptied.md")].into());
+    assert!(vault.committed("gone.md").is_none());
+    assert_eq!(look(&mut vault, 0), [].into());
+    assert_eq!(vault.committed("emptied.md").unwrap(), "");
+    vault.assert_clean();
+}
+
+#[test]
 fn times_in_the_future_and_in_the_past_are_no_commit_and_no_loop() {
     let mut vault = Vault::new();
     let day = std::time::Duration::from_secs(86_400);
