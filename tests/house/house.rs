@@ -172,6 +172,13 @@ impl House {
         agent
     }
 
+    /// Sends SIGTERM and waits for nothing: the agent may still be on its way out.
+    pub fn stop_and_go_on(&mut self) -> Child {
+        let pid = self.pid().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.agent.take().expect("started")
+    }
+
     /// Waits for the agent to end by itself, as at a fault point; gives its exit code.
     pub fn wait_for_end(&mut self) -> Option<i32> {
         let mut agent = self.agent.take().expect("started");
