@@ -276,12 +276,19 @@ struct Search<'a> {
     best: BinaryHeap<Scored>,
 }
 
-/// A scored note, ordered so that the worst is the greatest.
-#[derive(PartialEq)]
+/// A scored note, ordered so that the worst is the greatest. Of equals the first by its path is
+/// the better one, wherever it lies in the index.
 struct Scored {
     score: f32,
+    card: Arc<Card>,
     at: Block,
     sums: Sums,
+}
+
+impl PartialEq for Scored {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
 }
 
 impl Eq for Scored {}
@@ -294,7 +301,7 @@ impl PartialOrd for Scored {
 
 impl Ord for Scored {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.score.total_cmp(&self.score).then(self.at.cmp(&other.at))
+        other.score.total_cmp(&self.score).then_with(|| self.card.path.cmp(&other.card.path))
     }
 }
 
@@ -337,10 +344,11 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The score that a note has to exceed; `None` while there is room for any.
+    /// The score that a note has to exceed; `None` while there is room for any. An equal of the
+    /// worst may stand before it.
     fn more_than(&self) -> Option<f32> {
         let is_full = self.best.len() >= self.most;
-        is_full.then(|| self.best.peek().map_or(f32::INFINITY, |worst| worst.score))
+        is_full.then(|| self.best.peek().map_or(f32::INFINITY, |worst| worst.score.next_down()))
     }
 
     /// Takes a note if it is among the best.
@@ -349,11 +357,12 @@ impl Search<'_> {
         if self.more_than().is_some_and(|it| score <= it) {
             return;
         }
-        if shelf.readers()[at.segment].is_deleted(at.doc) || !self.takes(shelf, at.segment, at.doc)
-        {
+        if shelf.readers()[at.segment].is_deleted(at.doc) {
             return;
         }
-        self.best.push(Scored { score, at, sums });
+        let card = self.ground.state.card_of(shelf.note_of(at.segment, at.doc));
+        let Some(card) = card.filter(|it| (self.keep)(it)) else { return };
+        self.best.push(Scored { score, card: Arc::clone(card), at, sums });
         if self.best.len() > self.most {
             self.best.pop();
         }
