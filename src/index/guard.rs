@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::base::fs;
 use crate::base::mapped;
 use crate::index::indexer::keyword_dir;
+use crate::index::shelf::Shelf;
 use crate::index::stores::Stores;
 
 /// The files as they were left.
@@ -52,9 +53,16 @@ impl Guard {
     }
 
     /// The files as they are now, after we wrote; what is written once is held to what it was.
-    pub(super) fn renewed(&self, dir: &Path) -> Self {
+    /// Of the segments only those of `shelf`: tantivy's own thread may be writing others.
+    pub(super) fn renewed(&self, dir: &Path, shelf: &Shelf) -> Self {
         let mut now = Self::of(dir);
         now.lost_pages = self.lost_pages;
+        let read: Vec<String> =
+            shelf.readers().iter().map(|it| it.segment_id().uuid_string()).collect();
+        now.files.retain(|path, _| {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            !is_segment(path) || read.iter().any(|id| name.starts_with(id.as_bytes()))
+        });
         for (path, print) in self.files.iter().filter(|it| is_segment(it.0)) {
             if let Some(known) = now.files.get_mut(path) {
                 *known = *print;

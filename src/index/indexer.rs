@@ -217,7 +217,7 @@ impl Index {
 
     fn renew_guard(&mut self) {
         if let Some(disk) = &mut self.disk {
-            disk.guard = Arc::new(disk.guard.renewed(&self.dir));
+            disk.guard = Arc::new(disk.guard.renewed(&self.dir, &disk.shelf));
         }
     }
 

@@ -137,7 +137,7 @@ impl<'a> Rebuild<'a> {
             writer.wait_merging_threads()?;
         }
         disk.renew(&self.index.fields)?;
-        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir));
+        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
         process::give_memory_back();
         self.index.at = Some(at);
         self.index.publish(None);
@@ -149,7 +149,7 @@ impl<'a> Rebuild<'a> {
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         disk.commit(None)?;
         disk.renew(&self.index.fields)?;
-        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir));
+        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
         self.publish();
         Ok(())
     }

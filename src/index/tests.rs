@@ -395,3 +395,30 @@ fn a_reader_beside_a_writer_sees_the_last_commit_and_lays_the_rest_over_it() {
     assert_eq!(hits(&view, "moon").len(), 1);
     assert!(IndexReader::empty(&layout).view(Vec::new(), None).unwrap().notes().is_empty());
 }
+
+/// Which of many equals are the best does not hang on where they lie in the index.
+#[test]
+fn of_equals_the_first_by_path_are_the_best() {
+    let names: Vec<String> = (0..40).map(|it| format!("n{it:02}.md")).collect();
+    for order in [names.clone(), names.iter().rev().cloned().collect()] {
+        let (_dir, index) = built(order.into_iter().map(|it| (it, "needle")));
+        let deadline = clock::now() + std::time::Duration::from_secs(60);
+        let found = index.view().find(&Ask::new("needle"), &|_| true, 5, deadline).unwrap();
+        let paths: Vec<String> =
+            found.candidates.iter().map(|it| it.card.path.to_string()).collect();
+        assert_eq!(paths, names[..5]);
+    }
+}
+
+/// A merge of tantivy's writes beside us what no view reads yet.
+#[test]
+fn a_segment_in_the_making_is_no_damage() {
+    let (dir, mut index) = built([("a.md", "one")]);
+    let growing =
+        crate::index::indexer::keyword_dir(dir.path()).join("0123456789abcdef0123456789abcdef.idx");
+    std::fs::write(&growing, "begun").unwrap();
+    index.apply(vec![put("b.md", "two")], commit(2)).unwrap();
+    std::fs::write(&growing, "begun and ended").unwrap();
+    index.check().unwrap();
+    index.view().check().unwrap();
+}
