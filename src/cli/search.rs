@@ -1,7 +1,7 @@
 //! `remd search`.
 //!
 //! Takes parsed arguments, asks the agent, or answers from the last index where none runs; prints
-//! the same bytes either way.
+//! the same bytes either way, but for the words that nobody has looked at the disk.
 
 use std::path::Path;
 use std::time::Duration;

@@ -197,7 +197,8 @@ impl Desk {
         };
         let mut results = self.believed(&view, query, until)?;
         results.commits_behind = health::commits_behind(&self.house);
-        results.edits_uncommitted = self.house.intake.pending();
+        results.edits_uncommitted = health::edits_uncommitted(&self.house);
+        results.unseen = health::unseen(&self.house);
         results.partial = self.unfinished(shelf.progress, &view).or(results.partial);
         Ok(results)
     }
@@ -236,11 +237,14 @@ impl Desk {
         }
     }
 
-    fn as_of(&self, view: &IndexView) -> AsOf {
+    /// What a page about these notes is true for.
+    fn as_of(&self, view: &IndexView, is_asked: impl Fn(&Card) -> bool) -> AsOf {
         AsOf {
             at: view.at(),
             commits_behind: health::commits_behind(&self.house),
-            edits_uncommitted: self.house.intake.pending(),
+            edits_uncommitted: health::edits_uncommitted(&self.house),
+            unseen: health::unseen(&self.house),
+            notes_in_part: search::in_part(view, is_asked),
         }
     }
 
@@ -273,11 +277,12 @@ impl Handler for Desk {
 impl Answers for Desk {
     fn view(&self) -> u64 {
         // All that a whole page says, and no more: whatever else moves in the house changes none.
-        let behind = u64::try_from(self.house.intake.pending()).unwrap_or(u64::MAX);
+        let edits = health::edits_uncommitted(&self.house);
+        let unseen = health::unseen(&self.house);
         let head = self.house.ledger.get().head.map(|it| it.commit);
         let shelf = self.house.shelf.get();
         let mut mixed = std::hash::DefaultHasher::new();
-        (behind, head, shelf.generation, shelf.progress.is_some()).hash(&mut mixed);
+        (edits, unseen, head, shelf.generation, shelf.progress.is_some()).hash(&mut mixed);
         mixed.finish()
     }
 
@@ -293,6 +298,7 @@ impl Answers for Desk {
         };
         let hits = search::nodes(&view, query, until)
             .map_err(|err| Unanswered::Refused(err.to_string()))?;
+        let digest = self.house.settings.get().layout.digest;
         let hits: Vec<Node> = hits
             .into_iter()
             .map(|it| Node {
@@ -305,7 +311,7 @@ impl Answers for Desk {
         Ok(Nodes {
             candidates: hits.len(),
             hits,
-            as_of: self.as_of(&view),
+            as_of: self.as_of(&view, |it| it.path.is_within(digest.as_bytes())),
             partial: self.unfinished(shelf.progress, &view),
         })
     }
@@ -341,7 +347,9 @@ impl Answers for Desk {
             Direction::Out => view.outlinks(path).iter().map(Neighbour::from).collect(),
             Direction::In => view.inlinks(path).iter().map(Neighbour::from).collect(),
         };
-        Some(Links { neighbours, as_of: self.as_of(&view) })
+        // Any note may link here from a part that is not read; a note's own links are its own.
+        let as_of = self.as_of(&view, |it| matches!(direction, Direction::In) || it.path == *path);
+        Some(Links { neighbours, as_of })
     }
 
     fn status(&self) -> Status {

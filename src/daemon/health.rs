@@ -79,6 +79,7 @@ pub fn status(house: &House) -> Status {
                 .collect(),
             kept_out: ledger.kept_out,
             committing: ledger.committing,
+            unseen: unseen(house).map(str::to_owned),
         },
         index: index(&shelf, commits_behind, ledger.head_since),
         mount,
@@ -108,6 +109,27 @@ pub fn commits_behind(house: &House) -> usize {
         (_, None) => 0,
         // What cannot be counted is at least one.
         (at, Some(head)) => house.reader.count_between(at, head, MOST_COUNTED).unwrap_or(1).max(1),
+    }
+}
+
+/// How many edits on disk no commit has: those that wait, and what is kept out or held back. A
+/// path that is looked at again counts twice meanwhile, never not at all.
+pub fn edits_uncommitted(house: &House) -> usize {
+    let ledger = house.ledger.get();
+    house.intake.pending() + ledger.kept_out.len() + ledger.held.len()
+}
+
+/// Why there may be edits on disk that nobody has seen.
+pub fn unseen(house: &House) -> Option<&'static str> {
+    let watch = house.watch.get().map(|it| it.get());
+    if house.problems.is_open("vault-lost") {
+        Some("vault gone")
+    } else if !house.ledger.get().looked {
+        Some("first look at the vault not done")
+    } else if watch.is_none_or(|it| !it.alive || matches!(it.mode, WatchMode::Off { .. })) {
+        Some("not watched: edits of the last minutes unknown")
+    } else {
+        None
     }
 }
 

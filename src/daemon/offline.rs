@@ -15,7 +15,9 @@ use crate::daemon::problems::Level;
 use crate::daemon::{changes, ground, health, pages, settings};
 use crate::history::Reader;
 use crate::index::{Index, IndexReader, IndexView, Update};
-use crate::render::status::{Agent, Head, Index as IndexStatus, Mount, Problem, Status, Watch};
+use crate::render::status::{
+    Agent, Head, Index as IndexStatus, Mount, Pending, Problem, Status, Watch,
+};
 use crate::search::{self, Query};
 use crate::serve::{Answer, Form};
 use crate::vault::{CommitId, Layout};
@@ -26,6 +28,9 @@ const MOST_PATHS: usize = 2000;
 const CATCH_UP: Duration = Duration::from_millis(500);
 /// How long a query may take.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
+
+/// What an answer says of the disk.
+const NO_AGENT: &str = "no agent: edits since then unknown";
 
 /// Answers a query from the last index and what was committed since.
 pub fn search(
@@ -52,6 +57,7 @@ pub fn search(
         {
             results.commits_behind = history.count_between(Some(at), head, 1000)?;
         }
+        results.unseen = Some(NO_AGENT);
         results.partial = ready.partial.or(results.partial);
         Ok(pages::answer(query, &results, form, vault))
     })();
@@ -254,12 +260,15 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
             subject: it.subject,
             time: it.time,
         }),
+        pending: Pending {
+            unseen: Some("no agent looks at the disk".to_owned()),
+            ..Pending::default()
+        },
         index,
         mount: Mount { state: "off".to_owned(), ..Mount::default() },
         watch: Watch { mode: "off".to_owned(), ..Watch::default() },
         secrets: health::SECRETS.to_owned(),
         problems,
-        ..Status::default()
     }
 }
 

@@ -31,6 +31,8 @@ pub fn not_ready(progress: Option<(usize, usize)>) -> Results {
         at: None,
         commits_behind: 0,
         edits_uncommitted: 0,
+        unseen: None,
+        notes_in_part: 0,
         keyword: BranchState::Off("the index is being opened"),
         vector: BranchState::Off("not built into this version"),
         partial: Some(match progress {

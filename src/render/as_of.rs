@@ -15,8 +15,12 @@ pub struct AsOf {
     pub at: Option<CommitId>,
     /// Commits that the index has not reached.
     pub commits_behind: usize,
-    /// Edits on disk that are not committed yet.
+    /// Edits on disk that are not committed, yet or for a reason.
     pub edits_uncommitted: usize,
+    /// Why there may be edits on disk that nobody has seen.
+    pub unseen: Option<&'static str>,
+    /// Notes of which only the beginning is searched.
+    pub notes_in_part: usize,
 }
 
 impl From<&Results> for AsOf {
@@ -25,6 +29,8 @@ impl From<&Results> for AsOf {
             at: results.at,
             commits_behind: results.commits_behind,
             edits_uncommitted: results.edits_uncommitted,
+            unseen: results.unseen,
+            notes_in_part: results.notes_in_part,
         }
     }
 }
@@ -48,10 +54,27 @@ impl AsOf {
                 counted(self.edits_uncommitted, "edit", "edits")
             ));
         }
-        if self.at.is_some() && self.commits_behind == 0 && self.edits_uncommitted == 0 {
+        if let Some(why) = self.unseen {
+            text.push_str(&format!(", {why}"));
+        }
+        if self.is_current() {
             text.push_str(", current");
         }
+        if self.notes_in_part > 0 {
+            text.push_str(&format!(
+                ", {} searched in part",
+                counted(self.notes_in_part, "note", "notes")
+            ));
+        }
         text
+    }
+
+    /// Whether all that is on disk is known to be answered from.
+    fn is_current(&self) -> bool {
+        self.at.is_some()
+            && self.commits_behind == 0
+            && self.edits_uncommitted == 0
+            && self.unseen.is_none()
     }
 }
 
@@ -63,7 +86,8 @@ mod tests {
     fn it_says_current_or_what_is_missing() {
         let at = CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc");
         let check = |at, commits_behind, edits_uncommitted, text: &str| {
-            assert_eq!(AsOf { at, commits_behind, edits_uncommitted }.text(), text);
+            let as_of = AsOf { at, commits_behind, edits_uncommitted, ..AsOf::default() };
+            assert_eq!(as_of.text(), text);
         };
         check(at, 0, 0, " as of 4f2c9e1, current");
         check(at, 1, 0, " as of 4f2c9e1, 1 commit behind");
@@ -71,5 +95,19 @@ mod tests {
         check(at, 3, 1, " as of 4f2c9e1, 3 commits behind, 1 edit uncommitted");
         check(None, 0, 0, ", nothing indexed yet");
         check(None, 2, 0, ", nothing indexed yet, 2 commits behind");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_not_current_and_a_part_is_named() {
+        let at = CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc");
+        let check = |edits_uncommitted, unseen, notes_in_part, text: &str| {
+            let as_of = AsOf { at, commits_behind: 0, edits_uncommitted, unseen, notes_in_part };
+            assert_eq!(as_of.text(), text);
+        };
+        check(0, Some("vault gone"), 0, " as of 4f2c9e1, vault gone");
+        check(1, Some("vault gone"), 0, " as of 4f2c9e1, 1 edit uncommitted, vault gone");
+        check(0, None, 1, " as of 4f2c9e1, current, 1 note searched in part");
+        check(2, None, 3, " as of 4f2c9e1, 2 edits uncommitted, 3 notes searched in part");
+        check(0, Some("vault gone"), 2, " as of 4f2c9e1, vault gone, 2 notes searched in part");
     }
 }

@@ -67,6 +67,9 @@ pub struct Pending {
     /// How far a commit of very many files is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committing: Option<Committing>,
+    /// Why there may be edits that nobody has seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
 }
 
 /// A commit of very many files under way.
@@ -301,6 +304,9 @@ fn pending_line(pending: &Pending) -> String {
     }
     if !pending.kept_out.is_empty() {
         parts.push(format!("{} kept out", counted(pending.kept_out.len(), "path", "paths")));
+    }
+    if let Some(why) = &pending.unseen {
+        parts.push(format!("unknown: {why}"));
     }
     if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
 }

@@ -129,7 +129,8 @@ impl Filter {
         self
     }
 
-    pub(super) fn takes(&self, card: &Card) -> bool {
+    /// Whether a note lies where the query looks; its tags may stand in a part that is not read.
+    pub(super) fn is_asked(&self, card: &Card) -> bool {
         let path = &card.path;
         let inside = |folder: &Vec<u8>| folder.is_empty() || path.is_within(folder);
         let is_open = match card.role {
@@ -141,6 +142,10 @@ impl Filter {
             && self.digest.as_ref().is_none_or(inside)
             && self.in_time(card)
             && self.path.as_ref().is_none_or(|it| it.takes(card))
+    }
+
+    pub(super) fn takes(&self, card: &Card) -> bool {
+        self.is_asked(card)
             && (self.tags.is_empty() || card.tags.iter().any(|it| self.takes_tag(it)))
     }
 

@@ -14,7 +14,7 @@ mod rank;
 
 pub use filter::{QueryError, check, is_day};
 pub use query::Query;
-pub use rank::{nodes, search};
+pub use rank::{in_part, nodes, search};
 pub use results::{BranchState, Hit, Neighbour, Node, Results};
 
 #[cfg(test)]

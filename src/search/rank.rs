@@ -9,14 +9,14 @@
 
 use std::time::Instant;
 
-use crate::index::{Ask, Candidate, IndexError, IndexView, Tie};
+use crate::index::{Ask, Candidate, Card, IndexError, IndexView, Tie};
 use crate::search::filter::{Filter, QueryError, asked};
 use crate::search::literal;
 use crate::search::query::Query;
 use crate::search::results::{BranchState, Hit, Neighbour, Node, Results};
 use crate::vault::chunk::chunk_id;
 use crate::vault::role::date_of;
-use crate::vault::{Role, VaultPath};
+use crate::vault::{Role, VaultPath, decode};
 
 /// Neighbours a hit shows in each direction.
 const MOST_NEIGHBOURS: usize = 10;
@@ -42,6 +42,8 @@ pub fn search(view: &IndexView, query: &Query, deadline: Instant) -> Result<Resu
         at: view.at(),
         commits_behind: 0,
         edits_uncommitted: 0,
+        unseen: None,
+        notes_in_part: in_part(view, |card| filter.is_asked(card)),
         keyword: BranchState::Used(0),
         vector: BranchState::Off("no vectors in this index"),
         partial: view
@@ -70,6 +72,12 @@ pub fn search(view: &IndexView, query: &Query, deadline: Instant) -> Result<Resu
         results.partial = Some("the index can't be read; see `remd status`".to_owned());
     }
     Ok(results)
+}
+
+/// How many of these notes are searched in part, as they are too long.
+pub fn in_part(view: &IndexView, is_asked: impl Fn(&Card) -> bool) -> usize {
+    let is_cut = |card: &Card| card.problems.iter().any(|it| decode::is_cut(it));
+    view.troubled().iter().filter(|it| is_cut(it) && is_asked(it)).count()
 }
 
 /// The digest nodes that answer best, never crowded out by other notes.

@@ -12,8 +12,12 @@ pub struct Results {
     pub at: Option<CommitId>,
     /// Commits that the index has not reached.
     pub commits_behind: usize,
-    /// Edits on disk that are not committed yet.
+    /// Edits on disk that are not committed, yet or for a reason.
     pub edits_uncommitted: usize,
+    /// Why there may be edits on disk that nobody has seen.
+    pub unseen: Option<&'static str>,
+    /// Notes that the query is about and of which only the beginning is searched.
+    pub notes_in_part: usize,
     pub keyword: BranchState,
     pub vector: BranchState,
     /// Why the answer is only a part of the truth: an index being built (how far), a deadline.

@@ -14,6 +14,14 @@ use std::borrow::Cow;
 /// The first so many bytes of a file are read as text.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 
+/// How the problem of a file ends that is read in part.
+const CUT: &str = "are searched";
+
+/// Whether a problem says that the rest of the file is not read.
+pub fn is_cut(problem: &str) -> bool {
+    problem.ends_with(CUT)
+}
+
 /// A file's text.
 #[derive(Debug)]
 pub struct Decoded<'a> {
@@ -27,11 +35,7 @@ pub fn decode(bytes: &[u8]) -> Decoded<'_> {
     let mut problems = Vec::new();
     let head = head(bytes);
     if head.len() < bytes.len() {
-        problems.push(format!(
-            "{} bytes long: only the first {} are searched",
-            bytes.len(),
-            head.len()
-        ));
+        problems.push(format!("{} bytes long: only the first {} {CUT}", bytes.len(), head.len()));
     }
     let text = if let Some(rest) = head.strip_prefix(b"\xff\xfe") {
         utf16(rest, u16::from_le_bytes, &mut problems)

@@ -13,6 +13,7 @@ mod adopt;
 mod cases;
 mod commands;
 mod crash;
+mod current;
 mod edits;
 mod find;
 mod guard;

@@ -70,7 +70,7 @@ impl Fake {
     }
 
     fn as_of(&self) -> AsOf {
-        AsOf { at: CommitId::from_bytes(&[0x4f; 20]), commits_behind: 0, edits_uncommitted: 0 }
+        AsOf { at: CommitId::from_bytes(&[0x4f; 20]), ..AsOf::default() }
     }
 }
 
@@ -110,6 +110,8 @@ impl Answers for Fake {
             at: self.as_of().at,
             commits_behind: 0,
             edits_uncommitted: 0,
+            unseen: None,
+            notes_in_part: 0,
             keyword: BranchState::Used(3),
             vector: BranchState::Off("no model"),
             partial: self.partial.lock().unwrap().clone(),

@@ -69,6 +69,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
         held_examples: vec!["a\nok: forged".to_owned()],
         kept_out: vec![KeptOut { path: "big.md".to_owned(), why: "over 100 MB".to_owned() }],
         committing: None,
+        unseen: Some("no agent looks at the disk".to_owned()),
     };
     status.index.commits_behind = 2;
     status.index.behind_for = Some(3.0);
@@ -84,7 +85,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
     assert!(page.starts_with("held: 23 deletions wait for your word\n"), "{page}");
     for line in [
         "  pending  2 edits not committed yet, waiting for `index.lock`; 23 deletions held back; \
-         1 path kept out",
+         1 path kept out; unknown: no agent looks at the disk",
         "  held     a\\nok: forged, and 22 more",
         "  kept out big.md: over 100 MB",
         "  index    at 4f2c9e1, 2 commits behind for 3.0 s; 1 note, 2 chunks, 0 links, 1.2 MB",
