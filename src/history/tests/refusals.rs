@@ -104,7 +104,11 @@ fn repositories_that_are_broken() {
     check(&config.root, &["settings in", "cannot be read", "parse"], &["git config --list --file"]);
     let headless = Vault::by_git(&[]);
     std::fs::remove_file(headless.path(".git/HEAD")).unwrap();
-    check(&headless.root, &["no Git repository", "no `HEAD`"], &["Write it again", "ref: refs/heads/main"]);
+    check(
+        &headless.root,
+        &["no Git repository", "no `HEAD`"],
+        &["Write it again", "ref: refs/heads/main"],
+    );
     let empty = Vault::plain();
     std::fs::create_dir(empty.path(".git")).unwrap();
     check(&empty.root, &["no Git repository"], &["move it away"]);
