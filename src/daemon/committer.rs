@@ -427,7 +427,7 @@ impl Committer {
                         format!("{count} files are kept out of the commits, as `{path}`: {why}")
                     }
                 },
-                &format!("{} `remd status --json` names all.", why.hint()),
+                &format!("{} `remd status --json` names all.", why.hint(path)),
             ),
         }
         self.house.ledger.update(|ledger| {

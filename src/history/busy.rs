@@ -97,7 +97,8 @@ pub(super) fn operation(place: &Place) -> Option<Operation> {
             return Some(operation);
         }
     }
-    if has("sequencer") {
+    // The folder alone may be a left-over: git takes it for nothing either.
+    if has("sequencer/todo") {
         let todo = fs::read(&place.git_dir.join("sequencer/todo")).unwrap_or_default();
         return Some(match todo.starts_with(b"revert") {
             true => Operation::Revert,

@@ -15,6 +15,7 @@ use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::index::entry::{Flags, Mode, Stage, Stat};
 use gix::index::extension::Tree;
+use gix::objs::tree::EntryKind;
 
 use crate::base::fs::{self, PathError};
 use crate::history::error::{READ_INDEX, SnapshotError, git};
@@ -372,4 +373,15 @@ fn is_racy(stat: &Stat, index: Stamp) -> bool {
     let modified = time(stat.mtime);
     let near = (index.modified.0 + 2, index.modified.1);
     time(stat.ctime) >= index.modified || (modified >= index.modified && modified <= near)
+}
+
+/// The kind of a tree entry that an index entry stands for; `None` for a sparse folder.
+pub(super) fn kind_of(mode: Mode) -> Option<EntryKind> {
+    match mode {
+        Mode::FILE => Some(EntryKind::Blob),
+        Mode::FILE_EXECUTABLE => Some(EntryKind::BlobExecutable),
+        Mode::SYMLINK => Some(EntryKind::Link),
+        Mode::COMMIT => Some(EntryKind::Commit),
+        _ => None,
+    }
 }

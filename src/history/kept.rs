@@ -2,6 +2,10 @@
 //!
 //! Pure. **Invariant:** every reason names what lets the path in again.
 
+use std::borrow::Cow;
+
+use crate::vault::VaultPath;
+
 /// Why a path is kept out of the branch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kept {
@@ -21,6 +25,12 @@ pub enum Kept {
     Name,
     /// It stands where git has a submodule, or below that.
     Submodule,
+    /// A folder that remd makes itself, and that git tracks.
+    Derived,
+    /// Its index entry is marked so, and this is no sparse checkout.
+    SkipWorktree,
+    /// Its index entry is marked so.
+    AssumeUnchanged,
     /// A filter of git's settings is at work on it.
     Filtering { name: String },
     /// A filter or a conversion of git's settings has not given what is to be stored.
@@ -40,6 +50,9 @@ impl std::fmt::Display for Kept {
             Self::NestedRepository => f.write_str("in a repository of its own"),
             Self::Name => f.write_str("a name that Git refuses"),
             Self::Submodule => f.write_str("in the place of a submodule"),
+            Self::Derived => f.write_str("made by remd, and tracked by Git"),
+            Self::SkipWorktree => f.write_str("changed, and marked skip-worktree"),
+            Self::AssumeUnchanged => f.write_str("changed, and marked assume-unchanged"),
             Self::Filtering { name } => write!(f, "the filter `{name}` is at work"),
             Self::Filter { why, .. } => f.write_str(why),
             Self::Hook => f.write_str("the hook `pre-commit` changes it at every commit"),
@@ -49,8 +62,18 @@ impl std::fmt::Display for Kept {
 
 impl Kept {
     /// What lets the path in again.
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self, path: &VaultPath) -> Cow<'static, str> {
+        let path = word(path);
+        let unmark = |option: &str| {
+            format!("To have it committed, run `git update-index {option} {path}` in the vault.")
+        };
+        Cow::Borrowed(match self {
+            Self::Derived => {
+                return format!("Run `git rm -r --cached {path}` in the vault, and `git commit`.")
+                    .into();
+            }
+            Self::SkipWorktree => return unmark("--no-skip-worktree").into(),
+            Self::AssumeUnchanged => return unmark("--no-assume-unchanged").into(),
             Self::TooLarge { .. } => "Raise `commit.max_file`, or list it in `.gitignore`.",
             Self::Staged => {
                 "Commit it with `git commit`, or unstage it with `git restore --staged`."
@@ -66,6 +89,16 @@ impl Kept {
             Self::Filtering { .. } => "It goes by itself when the filter is done.",
             Self::Filter { remedy, .. } => remedy,
             Self::Hook => "It is committed now and then; let the hook `git add` what it changes.",
-        }
+        })
+    }
+}
+
+/// A path as one word for a shell.
+fn word(path: &VaultPath) -> String {
+    let text = path.to_string();
+    let is_plain = |it: char| it.is_alphanumeric() || "._/-+".contains(it);
+    match text.chars().all(is_plain) && !text.starts_with('-') {
+        true => text,
+        false => format!("'./{}'", text.replace('\'', "'\\''")),
     }
 }

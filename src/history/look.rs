@@ -18,23 +18,24 @@ use gix::bstr::{BStr, ByteSlice as _};
 use gix::index::entry::{Flags, Mode, Stat, stat};
 use gix::objs::tree::EntryKind;
 
-use crate::base::fs::{self, PathError};
+use crate::base::fs;
+use crate::history::Options;
 use crate::history::bulk::Bulk;
 use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
 use crate::history::filters::{Cleaning, Filtered, Filters};
-use crate::history::git_index::GitIndex;
+use crate::history::git_index::{GitIndex, kind_of};
 use crate::history::kept::Kept;
-use crate::history::objects::TreeView;
+use crate::history::marked::{self, derived_folder};
+use crate::history::objects::{TreeView, may_stand_in_a_tree};
 use crate::history::place::Place;
-use crate::history::seen::Seen;
+use crate::history::seen::{Seen, is_swapped};
 use crate::vault::VaultPath;
 
 /// Reads of one file before it is left for the next snapshot.
 const READS: usize = 3;
 /// A tick that is waited for; where times are coarser, git is made to look again instead.
 const SHORT_TICK: Duration = Duration::from_millis(20);
-
 /// How soon a filter that is at work is asked again.
 const AT_WORK: Duration = Duration::from_millis(500);
 /// What lets a file in that git would refuse as well.
@@ -122,10 +123,13 @@ pub(super) struct Looker<'a> {
     pub place: &'a Place,
     pub index: &'a GitIndex,
     pub head: TreeView<'a>,
-    pub max_file: u64,
+    options: &'a Options,
     settings: Settings,
     filters: Filters<'a>,
     drivers: &'a mut Drivers,
+    marked: &'a mut marked::Contents,
+    /// Contents are only compared, and none is written.
+    is_comparing: bool,
     ignores: gix::AttributeStack<'a>,
     ways: HashMap<PathBuf, Way>,
     bulk: Bulk<'a>,
@@ -140,6 +144,7 @@ struct Settings {
     stat: stat::Options,
     executable_bit: bool,
     symlinks: bool,
+    is_sparse_checkout: bool,
 }
 
 impl<'a> Looker<'a> {
@@ -148,12 +153,14 @@ impl<'a> Looker<'a> {
         place: &'a Place,
         index: &'a GitIndex,
         head: TreeView<'a>,
-        max_file: u64,
+        options: &'a Options,
         drivers: &'a mut Drivers,
+        marked: &'a mut marked::Contents,
     ) -> Result<Self, GitError> {
         use gix::worktree::stack::state::ignore;
         let capabilities = git("read Git's settings", repo.filesystem_options())?;
         let stat = git("read Git's settings", repo.stat_options())?;
+        let is_sparse_checkout = repo.config_snapshot().boolean("core.sparseCheckout");
         // Attribute files that a sparse checkout left out are read from the index.
         let empty = gix::index::State::new(repo.object_hash());
         let source = if index.is_skipping() { index.state() } else { &empty };
@@ -165,15 +172,18 @@ impl<'a> Looker<'a> {
             place,
             index,
             head,
-            max_file,
+            options,
             settings: Settings {
                 // Finer than git compares, which costs a read and never an edit.
                 stat: stat::Options { use_nsec: true, ..stat },
                 executable_bit: capabilities.executable_bit,
                 symlinks: capabilities.symlink,
+                is_sparse_checkout: is_sparse_checkout.unwrap_or(false),
             },
             filters,
             drivers,
+            marked,
+            is_comparing: false,
             ignores: git("read the ignore rules", ignores)?,
             ways: HashMap::new(),
             bulk: Bulk::new(repo),
@@ -196,14 +206,24 @@ impl<'a> Looker<'a> {
 
     /// Looks at one path and notes what is found.
     pub fn look(&mut self, path: &VaultPath) -> Result<(), GitError> {
+        if let Some(folder) = derived_folder(&self.options.excluded, path) {
+            return self.look_at_derived(folder);
+        }
         let rela = self.place.rela(path);
         let rela = rela.as_bstr();
         let in_head = self.head.file(rela)?.map(|(kind, id)| (id, kind));
         let entry = self.index.entry(rela).filter(|it| !it.flags.contains(Flags::INTENT_TO_ADD));
-        if entry.is_some_and(|it| it.flags.contains(Flags::ASSUME_VALID)) {
+        let staged = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
+        let mark = entry.and_then(|it| marked::mark(it, self.settings.is_sparse_checkout));
+        if let Some(mark) = mark {
+            let why = match self.is_as_staged(path, rela)? {
+                Some(false) => mark,
+                Some(true) if staged != in_head => Kept::Staged,
+                _ => return Ok(()),
+            };
+            self.findings.kept.insert(path.clone(), why);
             return Ok(());
         }
-        let staged = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
         let is_tracked = entry.is_some() || in_head.is_some();
         let disk = self.disk(path);
         if let Disk::File(seen) | Disk::Link(seen) = &disk
@@ -275,6 +295,52 @@ impl<'a> Looker<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Names a folder that is never committed and that git tracks all the same.
+    fn look_at_derived(&mut self, folder: VaultPath) -> Result<(), GitError> {
+        if self.findings.kept.contains_key(&folder) {
+            return Ok(());
+        }
+        let rela = self.place.rela(&folder);
+        let below = [rela.as_slice(), b"/"].concat();
+        if self.index.entry(rela.as_bstr()).is_some()
+            || self.index.below(below.as_bstr()).next().is_some()
+            || self.head.get(rela.as_bstr())?.is_some()
+        {
+            self.findings.kept.insert(folder, Kept::Derived);
+        }
+        Ok(())
+    }
+
+    /// Whether the disk has what the index has, without a trace of its content in git; `None`
+    /// where the findings say why that cannot be told.
+    fn is_as_staged(&mut self, path: &VaultPath, rela: &BStr) -> Result<Option<bool>, GitError> {
+        let index = self.index;
+        let Some(entry) = index.entry(rela) else { return Ok(Some(false)) };
+        let staged = kind_of(entry.mode).map(|it| (entry.id, it));
+        let disk = self.disk(path);
+        let version = match &disk {
+            Disk::File(seen) | Disk::Link(seen) if self.is_clean(entry, seen) => staged,
+            Disk::File(seen) | Disk::Link(seen) => match self.marked.of(path, seen) {
+                Some(known) => Some(known),
+                None => {
+                    self.is_comparing = true;
+                    let read = self.read(path, rela, disk, true);
+                    self.is_comparing = false;
+                    let Some((version, seen)) = read? else { return Ok(None) };
+                    self.marked.remember(path.clone(), seen, version);
+                    Some(version)
+                }
+            },
+            Disk::Unreadable(why) => {
+                let why = Kept::Unreadable { why: why.clone() };
+                self.findings.kept.insert(path.clone(), why);
+                return Ok(None);
+            }
+            _ => None,
+        };
+        Ok(Some(version.is_some() && version == staged))
     }
 
     /// Notes why a path stays out, and keeps its content for `wip`.
@@ -363,7 +429,7 @@ impl<'a> Looker<'a> {
         is_tracked: bool,
     ) -> Result<Content, GitError> {
         let rules = self.filters.rules(rela)?;
-        let limit = if is_tracked { u64::MAX } else { self.max_file };
+        let limit = if is_tracked { u64::MAX } else { self.options.max_file };
         for _ in 0..READS {
             if let Some(left) = seen.tick_left().filter(|it| *it <= SHORT_TICK) {
                 // A writer could still change it without leaving another time.
@@ -429,6 +495,9 @@ impl<'a> Looker<'a> {
         let kind = gix::objs::Kind::Blob;
         let hash = gix::objs::compute_hash(self.repo.object_hash(), kind, &bytes);
         let id = git("write a blob", hash)?;
+        if self.is_comparing {
+            return Ok(id);
+        }
         let in_head = self.head.file(rela)?.is_some_and(|it| it.1 == id);
         if !in_head && self.index.entry(rela).is_none_or(|it| it.id != id) {
             self.bulk.write(bytes)?;
@@ -527,39 +596,4 @@ impl<'a> Looker<'a> {
         self.ways.insert(folder.to_owned(), way.clone());
         way
     }
-}
-
-/// The kind of a tree entry that an index entry stands for; `None` for a sparse folder.
-pub(super) fn kind_of(mode: Mode) -> Option<EntryKind> {
-    match mode {
-        Mode::FILE => Some(EntryKind::Blob),
-        Mode::FILE_EXECUTABLE => Some(EntryKind::BlobExecutable),
-        Mode::SYMLINK => Some(EntryKind::Link),
-        Mode::COMMIT => Some(EntryKind::Commit),
-        _ => None,
-    }
-}
-
-/// Whether `git fsck --strict` lets a tree hold the path. It refuses what some file system takes for
-/// `.git` (`git~1`, `.git ` on NTFS, also behind a backslash; zero-width letters in it on HFS+), and
-/// a symlink that one takes for `.gitmodules`.
-fn may_stand_in_a_tree(rela: &BStr, is_link: bool) -> bool {
-    use gix::validate::path::component;
-    let rules =
-        component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
-    let last = rela.split(|it| *it == b'/').count() - 1;
-    rela.split(|it| *it == b'/').enumerate().all(|(at, name)| {
-        let mode = (is_link && at == last).then_some(component::Mode::Symlink);
-        // Git looks at what stands behind each backslash too.
-        name.split(|it| *it == b'\\')
-            .filter(|it| !matches!(it, [] | [b'.'] | [b'.', b'.']))
-            .all(|part| gix::validate::path::component(part.as_bstr(), mode, rules).is_ok())
-    })
-}
-
-/// Whether the path became something else between two steps.
-fn is_swapped(err: &PathError) -> bool {
-    err.is_absent()
-        || err.source.raw_os_error() == Some(libc::ELOOP)
-        || err.kind() == std::io::ErrorKind::InvalidInput
 }

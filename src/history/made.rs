@@ -14,10 +14,10 @@ use gix::bstr::{BString, ByteSlice as _};
 use crate::base::{clock, fs};
 use crate::history::error::{GitError, SnapshotError, git};
 use crate::history::gate::Refusal;
-use crate::history::git_index::GitIndex;
+use crate::history::git_index::{GitIndex, kind_of};
 use crate::history::hooks::Hooks;
 use crate::history::lock::Draft;
-use crate::history::look::{Looker, Version, kind_of};
+use crate::history::look::{Looker, Version};
 use crate::history::message::compose;
 use crate::history::objects::{self, TreeEdit, TreeView, edit_tree};
 use crate::history::refs::{self, HeadState};
@@ -203,9 +203,9 @@ impl History {
         if !staged.is_empty() {
             let Some(index) = self.index.take() else { return Err(SnapshotError::Moved) };
             let tree = TreeView::new(&self.repo, self.tree_of(head)?);
-            let max_file = self.options.max_file;
+            let (options, drivers, marked) = (&self.options, &mut self.drivers, &mut self.marked);
             let looker =
-                Looker::new(&self.repo, &self.place, &index, tree, max_file, &mut self.drivers);
+                Looker::new(&self.repo, &self.place, &index, tree, options, drivers, marked);
             let findings = looker.and_then(|mut looker| {
                 staged.keys().try_for_each(|path| looker.look(path))?;
                 looker.finish()

@@ -27,6 +27,7 @@ mod kept;
 mod lock;
 mod look;
 mod made;
+mod marked;
 pub mod message;
 mod missing;
 mod objects;
@@ -195,6 +196,9 @@ pub struct History {
     drivers: Drivers,
     index: Option<GitIndex>,
     settings: open::SettingsStamp,
+    /// The `info/exclude` that is known to have our lines.
+    excludes: Option<open::SettingsStamp>,
+    marked: marked::Contents,
     /// Device and inode of the vault's folder.
     identity: (u64, u64),
     held: BTreeSet<VaultPath>,
@@ -282,6 +286,7 @@ impl History {
     /// Takes other limits, from the next snapshot on.
     pub fn set_options(&mut self, options: Options) {
         self.options = options;
+        self.excludes = None;
     }
 
     /// What a hook or a signing program stood in the way of may be tried again, if it is not

@@ -251,6 +251,23 @@ impl Folder {
     }
 }
 
+/// Whether `git fsck --strict` lets a tree hold the path. It refuses what some file system takes for
+/// `.git` (`git~1`, `.git ` on NTFS, also behind a backslash; zero-width letters in it on HFS+), and
+/// a symlink that one takes for `.gitmodules`.
+pub(super) fn may_stand_in_a_tree(rela: &BStr, is_link: bool) -> bool {
+    use gix::validate::path::component;
+    let rules =
+        component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
+    let last = rela.split(|it| *it == b'/').count() - 1;
+    rela.split(|it| *it == b'/').enumerate().all(|(at, name)| {
+        let mode = (is_link && at == last).then_some(component::Mode::Symlink);
+        // Git looks at what stands behind each backslash too.
+        name.split(|it| *it == b'\\')
+            .filter(|it| !matches!(it, [] | [b'.'] | [b'.', b'.']))
+            .all(|part| gix::validate::path::component(part.as_bstr(), mode, rules).is_ok())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use gix::bstr::ByteSlice as _;
 
 use crate::base::fs::{self, PathError};
 use crate::history::drivers::Drivers;
-use crate::history::error::{GitError, git};
+use crate::history::error::{SnapshotError, git};
 use crate::history::find::{self, OpenError, find};
 use crate::history::gate::Gate;
 use crate::history::hooks::After;
@@ -56,12 +56,13 @@ impl History {
             fs::write_atomic(&root.join(".git/HEAD"), b"ref: refs/heads/main\n")?;
         }
         let (_, place) = find(root)?;
-        exclude(&place, options)
+        Ok(exclude(&place, options)?)
     }
 
     /// Opens the repository that holds the vault `root`, and puts right what a crash left.
     pub fn open(root: &Path, options: &Options) -> Result<Self, OpenError> {
         let (repo, place) = find(root)?;
+        let excludes = SettingsStamp::of_excludes(&place);
         exclude(&place, options)?;
         let known = [lock_of(&place.index()), lock_of(&place.git_dir.join("HEAD"))];
         for path in lock::clear_leftovers(&place.private(), &known, &place.common_dir.join("refs"))?
@@ -88,6 +89,8 @@ impl History {
             drivers,
             index: None,
             settings,
+            excludes: Some(excludes),
+            marked: Default::default(),
             identity,
             held,
             let_through: Default::default(),
@@ -105,13 +108,21 @@ impl History {
         })
     }
 
-    /// Reads git's settings again where their files changed.
-    pub(super) fn follow_settings(&mut self) -> Result<(), GitError> {
+    /// Reads git's settings again where their files changed, and puts our lines back where they
+    /// went from `info/exclude`: somebody wrote it anew, or made `.git` anew.
+    pub(super) fn follow_settings(&mut self) -> Result<(), SnapshotError> {
+        // Taken first: what is written after it is looked at by the next one.
+        let excludes = SettingsStamp::of_excludes(&self.place);
+        if self.excludes.as_ref() != Some(&excludes) {
+            exclude(&self.place, &self.options)?;
+            self.excludes = Some(excludes);
+        }
         let now = SettingsStamp::take(&self.repo, &self.place);
         if now != self.settings {
             self.repo = find::reopen(&self.place)?;
             self.settings = now;
             self.drivers.forget_failures();
+            self.marked.forget();
             self.gate.open();
         }
         Ok(())
@@ -135,6 +146,14 @@ impl SettingsStamp {
         for source in [Source::User, Source::Git, Source::System] {
             paths.extend(repo.config_path(source).ok());
         }
+        Self::of(paths)
+    }
+
+    fn of_excludes(place: &Place) -> Self {
+        Self::of(vec![excludes_of(place)])
+    }
+
+    fn of(paths: Vec<PathBuf>) -> Self {
         let stamp = |path: PathBuf| {
             let meta = fs::stat(&path).ok()?;
             Some((meta.modified().ok()?, meta.len()))
@@ -143,9 +162,13 @@ impl SettingsStamp {
     }
 }
 
+fn excludes_of(place: &Place) -> PathBuf {
+    place.common_dir.join("info/exclude")
+}
+
 /// Keeps what is ours out of git, without a file in the vault.
-fn exclude(place: &Place, options: &Options) -> Result<(), OpenError> {
-    let path = place.common_dir.join("info/exclude");
+fn exclude(place: &Place, options: &Options) -> Result<(), PathError> {
+    let path = excludes_of(place);
     let mut text = fs::read_if_there(&path)?.unwrap_or_default();
     let lines = options
         .excluded
@@ -170,9 +193,8 @@ fn exclude(place: &Place, options: &Options) -> Result<(), OpenError> {
         }
     }
     if changed {
-        let written: Result<(), PathError> = fs::create_dir_all(&place.common_dir.join("info"))
-            .and_then(|()| fs::write_atomic(&path, &text));
-        written?;
+        fs::create_dir_all(&place.common_dir.join("info"))?;
+        fs::write_atomic(&path, &text)?;
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gix::index::entry::{Stat, stat};
 
-use crate::base::{clock, fs};
+use crate::base::clock;
+use crate::base::fs::{self, PathError};
 use crate::history::place::Place;
 use crate::vault::VaultPath;
 
@@ -112,6 +113,13 @@ pub(super) fn is_unchanged(place: &Place, path: &VaultPath, seen: Option<&Seen>)
         (Ok(Some(meta)), Some(seen)) => Seen::new(&meta).is_same(seen),
         _ => false,
     }
+}
+
+/// Whether the path became something else between two steps.
+pub(super) fn is_swapped(err: &PathError) -> bool {
+    err.is_absent()
+        || err.source.raw_os_error() == Some(libc::ELOOP)
+        || err.kind() == std::io::ErrorKind::InvalidInput
 }
 
 fn low(value: u64) -> u32 {

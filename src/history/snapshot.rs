@@ -180,9 +180,9 @@ impl History {
     ) -> Result<Findings, SnapshotError> {
         let tree = TreeView::new(&self.repo, self.tree_of(head)?);
         let candidates = self.candidates(look, index);
-        let max_file = self.options.max_file;
-        let drivers = &mut self.drivers;
-        let mut looker = Looker::new(&self.repo, &self.place, index, tree, max_file, drivers)?;
+        let (options, drivers, marked) = (&self.options, &mut self.drivers, &mut self.marked);
+        let mut looker =
+            Looker::new(&self.repo, &self.place, index, tree, options, drivers, marked)?;
         let all = candidates.len();
         for (done, path) in candidates.iter().enumerate() {
             if done % STEP == STEP - 1 {

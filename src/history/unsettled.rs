@@ -14,8 +14,8 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
 use crate::history::error::{GitError, SnapshotError};
-use crate::history::git_index::GitIndex;
-use crate::history::look::{Findings, kind_of};
+use crate::history::git_index::{GitIndex, kind_of};
+use crate::history::look::Findings;
 use crate::history::objects::TreeView;
 use crate::history::reader;
 use crate::history::refs::HeadState;
@@ -138,7 +138,8 @@ impl History {
 impl Kept {
     /// Whether a move of the index or of HEAD alone may let it in again.
     pub fn is_by_index(&self) -> bool {
-        use Kept::{NestedRepository, Staged, Submodule, Unmerged};
-        matches!(self, Staged | Unmerged | NestedRepository | Submodule)
+        use Kept::{AssumeUnchanged, Derived, NestedRepository, SkipWorktree, Staged};
+        matches!(self, Staged | Self::Unmerged | NestedRepository | Self::Submodule)
+            || matches!(self, Derived | SkipWorktree | AssumeUnchanged)
     }
 }

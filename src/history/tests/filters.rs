@@ -346,7 +346,8 @@ fn lfs_files_are_stored_as_pointers_or_held() {
     let snapshot = vault.snapshot_all();
     let kept = only_kept(&snapshot);
     assert!(
-        kept.to_string().contains("`lfs`") && kept.hint().contains("git lfs install"),
+        kept.to_string().contains("`lfs`")
+            && kept.hint(&vault_path("big.pdf")).contains("git lfs install"),
         "{kept}"
     );
     vault.git(&["lfs", "install", "--local", "--skip-repo", "--force"]);
@@ -369,7 +370,7 @@ fn lfs_files_are_stored_as_pointers_or_held() {
     let snapshot = look_until(&mut vault, "the failure", |_, it| {
         it.kept_out.first().is_some_and(|it| it.1.to_string().contains("failed"))
     });
-    assert!(only_kept(&snapshot).hint().contains("git-lfs"));
+    assert!(only_kept(&snapshot).hint(&snapshot.kept_out[0].0).contains("git-lfs"));
     assert_eq!(vault.committed("note.md").as_deref(), Some("on it goes\n"));
     assert_eq!(vault.committed("more.pdf"), None);
     vault.git(&["config", "filter.lfs.process", process.trim()]);
@@ -387,7 +388,7 @@ fn what_git_crypt_guards_is_never_stored_plain() {
     vault.write("secret/diary.md", "dear diary\n");
     vault.write("open.md", "for all\n");
     let snapshot = vault.snapshot_all();
-    assert!(only_kept(&snapshot).hint().contains("git-crypt unlock"));
+    assert!(only_kept(&snapshot).hint(&snapshot.kept_out[0].0).contains("git-crypt unlock"));
     assert_eq!(vault.committed("secret/diary.md"), None, "locked: nothing is given away");
     let init = Command::new("git-crypt").arg("init").current_dir(&vault.root).output().unwrap();
     assert!(init.status.success(), "{init:?}");
