@@ -31,6 +31,32 @@ pub fn try_lock_dir(dir: &Path) -> Result<Option<DirLock>, PathError> {
     }
 }
 
+/// Who holds a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holder {
+    pub pid: u32,
+    pub uid: u32,
+}
+
+/// The process that holds the lock of `dir`, where the kernel tells: not across containers, nor on
+/// every file system.
+pub fn holder(dir: &Path) -> Option<Holder> {
+    use std::os::unix::fs::MetadataExt as _;
+    let meta = fs::stat(dir).ok()?;
+    let (major, minor) = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    let file = format!("{major:02x}:{minor:02x}:{}", meta.ino());
+    let locks = fs::read(Path::new("/proc/locks")).ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 123 00:2f:456 0 EOF`
+    let pid = String::from_utf8_lossy(&locks).lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let kind = words.next()?;
+        let pid = words.nth(2)?;
+        (kind == "FLOCK" && words.next() == Some(file.as_str())).then(|| pid.parse().ok())?
+    })?;
+    let uid = fs::stat(Path::new(&format!("/proc/{pid}"))).ok()?.uid();
+    Some(Holder { pid, uid })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +69,8 @@ mod tests {
         fs::symlink(&vault, &dir.path().join("again")).unwrap();
         let held = try_lock_dir(&vault).unwrap();
         assert!(held.is_some());
+        // Where the kernel names a holder, it is us.
+        assert!(holder(&vault).is_none_or(|it| it.pid == std::process::id()));
         assert!(try_lock_dir(&dir.path().join("again")).unwrap().is_none());
         drop(held);
         assert!(try_lock_dir(&dir.path().join("again")).unwrap().is_some());

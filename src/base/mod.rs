@@ -11,5 +11,6 @@ pub mod latest;
 pub mod lock;
 pub mod mapped;
 pub mod process;
+pub mod sink;
 pub mod store;
 pub mod trouble;

@@ -6,10 +6,12 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use crate::base::sink::{self, Sink};
 use crate::cli::report;
 
 /// Installs the log: warnings for commands, facts for the agent; `REMD_LOG` decides over both.
 pub fn install(verbose: u8, agent: bool) {
+    sink::outlive_size_limit();
     let level = match (verbose, agent) {
         (0, false) => "remd=warn",
         (0, true) => "remd=info",
@@ -20,7 +22,9 @@ pub fn install(verbose: u8, agent: bool) {
     // The journal has its own clock.
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Sink)
+        // It would be told where the log cannot be written, by a macro that panics then.
+        .log_internal_errors(false)
         .with_env_filter(filter)
         .with_target(false)
         .with_ansi(report::colour() && !journal)

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use crate::daemon::offline::Unreachable;
 use crate::vault::path::{escape, is_commanding};
 
 /// How a command ended.
@@ -58,8 +59,12 @@ impl CliError {
         self
     }
 
-    /// What every command that needs an agent says where none is.
-    pub fn no_agent() -> Self {
+    /// What every command that needs an agent says where none is, or none that answers here.
+    pub fn no_agent(unreachable: Option<Unreachable>) -> Self {
+        if let Some(Unreachable { what, remedy }) = unreachable {
+            let err = Self::new("The agent cannot be reached").hint(remedy).exit(Exit::NoAgent);
+            return Self { causes: vec![what], ..err };
+        }
         Self::new("No agent is running for this vault")
             .hint("Start it with `remd up`, or as a service (see the README).")
             .exit(Exit::NoAgent)

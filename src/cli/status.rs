@@ -61,7 +61,7 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
         Ok(other) => Err(unexpected(other)),
         Err(AskError::NobodyThere) => {
             find::require(vault)?;
-            Err(CliError::no_agent())
+            Err(CliError::no_agent(offline::unreachable(vault, dirs)))
         }
         Err(err) => Err(err.into()),
     }
@@ -106,7 +106,7 @@ fn done(
         Ok(other) => Err(unexpected(other)),
         Err(AskError::NobodyThere) => {
             find::require(vault)?;
-            Err(CliError::no_agent())
+            Err(CliError::no_agent(offline::unreachable(vault, dirs)))
         }
         Err(err) => Err(err.into()),
     }
@@ -136,7 +136,7 @@ fn exit_of(status: &Status) -> Exit {
     match status.verdict.as_str() {
         "held" => Exit::PersonMustDecide,
         "degraded" => Exit::Partial,
-        "stopped" => Exit::NoAgent,
+        "stopped" | "unreachable" => Exit::NoAgent,
         _ => Exit::Done,
     }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::base::{clock, process};
+use crate::base::{clock, fault, process};
 use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
@@ -157,6 +157,7 @@ impl Committer {
     }
 
     fn serve(&mut self, wake: Wake) {
+        fault::thread_end("committer.serve");
         match wake {
             Wake::Settled(mut hints, moment) => {
                 if self.is_passing {
@@ -223,11 +224,21 @@ impl Committer {
         })
     }
 
-    fn answer(&mut self, mut hints: Hints, asks: Vec<Ask>) {
+    fn answer(&mut self, mut hints: Hints, mut asks: Vec<Ask>) {
+        asks.retain(Ask::begin);
+        if asks.is_empty() {
+            if self.house.intake.is_paused() {
+                self.house.intake.put_back(hints);
+                self.house.intake.done();
+            } else {
+                self.turn(hints, Moment::Restless);
+            }
+            return;
+        }
         for ask in asks {
             let (reply, accept) = match ask {
                 Ask::Flush(reply) => (reply, false),
-                Ask::Accept(reply) => (reply, true),
+                Ask::Accept(reply, _) => (reply, true),
             };
             let accepted: Vec<VaultPath> = if accept {
                 let held = self.history.held().iter().cloned().collect();

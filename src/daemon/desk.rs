@@ -11,8 +11,11 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
+use crate::base::fs::PathError;
+use crate::daemon::committer::chain;
 use crate::daemon::house::House;
-use crate::daemon::intake::{Ask, Flushed};
+use crate::daemon::intake::{Accepted, Ask, Flushed};
+use crate::daemon::problems::Level;
 use crate::daemon::settings;
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView};
@@ -22,7 +25,7 @@ use crate::render::links::{Direction, Links};
 use crate::render::nodes::{Node, Nodes};
 use crate::render::status::Status;
 use crate::search::{self, Neighbour, Query, QueryError, Results};
-use crate::serve::socket::Handler;
+use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
 use crate::vault::VaultPath;
 use crate::watch::Watcher;
@@ -155,7 +158,7 @@ impl Desk {
         Answer::Settled { settled, waiting_for, needs_person, status }
     }
 
-    fn accept(&self, dry_run: bool) -> Answer {
+    fn accept(&self, dry_run: bool, caller: &Caller) -> Answer {
         let held: Vec<String> =
             self.house.ledger.get().held.iter().map(|it| it.to_string()).collect();
         if held.is_empty() {
@@ -165,19 +168,24 @@ impl Desk {
             let said = format!("Would commit the deletion of {} files.", held.len());
             return Answer::Done { said, paths: held };
         }
-        match self.house.intake.ask(Ask::Accept, ACCEPT_LIMIT) {
-            Some(Flushed { committed: true, accepted, .. }) => Answer::Done {
+        match self.house.intake.accept(ACCEPT_LIMIT, &|| caller.is_gone()) {
+            Accepted::Done(Flushed { committed: true, accepted, .. }) => Answer::Done {
                 said: format!("Committed the deletion of {} files.", accepted.len()),
                 paths: accepted.iter().map(|it| it.to_string()).collect(),
             },
-            Some(flushed) => Answer::Failed {
+            Accepted::Done(flushed) => Answer::Failed {
                 message: format!("Not committed: {}", flushed.waiting_for.join("; ")),
                 hint: Some("It is accepted, and committed as soon as that is over.".to_owned()),
                 usage: false,
             },
-            None => Answer::Failed {
-                message: "The committer did not answer in time".to_owned(),
-                hint: Some("`remd status` says what it does.".to_owned()),
+            Accepted::Begun => Answer::Failed {
+                message: "It is accepted, and not committed yet".to_owned(),
+                hint: Some("`remd status` says what the committer does.".to_owned()),
+                usage: false,
+            },
+            Accepted::Withdrawn => Answer::Failed {
+                message: "The committer did not come to it in time; nothing is accepted".to_owned(),
+                hint: Some("`remd status` says what it does; then ask again.".to_owned()),
                 usage: false,
             },
         }
@@ -254,12 +262,12 @@ impl Desk {
 }
 
 impl Handler for Desk {
-    fn answer(&self, request: Request) -> Answer {
+    fn answer(&self, request: Request, caller: &Caller) -> Answer {
         match request {
             Request::Status => Answer::Status(Box::new(health::status(&self.house))),
             Request::Settle { timeout_ms } => self.settle(Duration::from_millis(timeout_ms)),
             Request::Search { query, form } => self.page(&query, form),
-            Request::Accept { dry_run } => self.accept(dry_run),
+            Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {
                 self.house.intake.set_paused(true);
                 let said = "Committing is paused; edits wait. Go on with `remd resume`.".to_owned();
@@ -270,6 +278,18 @@ impl Handler for Desk {
                 Answer::Done { said: "Committing goes on.".to_owned(), paths: Vec::new() }
             }
             Request::Reload => self.reload(),
+        }
+    }
+
+    fn is_reachable(&self, trouble: Option<&PathError>) {
+        match trouble {
+            None => self.house.problems.clear("socket"),
+            Some(err) => self.house.problems.report(
+                "socket",
+                Level::Error,
+                &format!("The socket was removed, and no command reaches the agent: {}", chain(err)),
+                "It listens again by itself as soon as that folder can be made; edits are committed.",
+            ),
         }
     }
 }

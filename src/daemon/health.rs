@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use crate::base::clock;
+use crate::base::{clock, sink};
 use crate::daemon::house::{House, MountState, Shelf};
 use crate::daemon::problems::Level;
 use crate::index::IndexView;
@@ -44,6 +44,7 @@ pub fn status(house: &House) -> Status {
     let (mount, unmounted) = mount(&house.mount.get());
     let mount = counted(mount, house.tally.read());
     problems.extend(unmounted);
+    problems.extend(sink::lost().map(log_problem));
     let edits = house.intake.pending();
     let paused = house.intake.is_paused();
     let mut status = Status {
@@ -184,6 +185,18 @@ fn held_problem(held: usize) -> Problem {
                 .to_owned(),
         since: clock::unix_seconds(),
         count: 1,
+    }
+}
+
+fn log_problem(lost: sink::Lost) -> Problem {
+    Problem {
+        id: "log".to_owned(),
+        level: Level::Note.text().to_owned(),
+        what: "The agent's log cannot be written; its lines are lost".to_owned(),
+        remedy: "Look where its standard error goes: a full disk, or a program that reads no more"
+            .to_owned(),
+        since: lost.since,
+        count: lost.lines,
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::base::store::StoreError;
 use crate::base::trouble::Trouble;
-use crate::base::{clock, fs};
+use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, not_in_git, update, update_or_name};
 use crate::daemon::committer::chain;
@@ -205,6 +205,7 @@ impl Indexer {
                 }
                 // With a disk that cannot be written the rest waits in Git, not in memory.
                 let may_stage = !backoff.is_waiting() || index.staged() < MOST_WAITING;
+                fault::thread_end("indexer.follow");
                 if let Some(head) = ledger.head.filter(|_| may_stage)
                     && index.view().at() != Some(head.commit)
                 {

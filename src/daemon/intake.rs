@@ -6,7 +6,8 @@
 //! **Invariant:** hints merge, so nothing can overflow; an ask is always answered or its sender
 //! dropped, so nobody waits for ever.
 
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,35 @@ use crate::watch::{Hints, Settle};
 pub enum Ask {
     /// Look at everything and commit it now.
     Flush(Sender<Flushed>),
-    /// Let the held deletions through.
-    Accept(Sender<Flushed>),
+    /// Let the held deletions through, unless whoever asked has withdrawn it.
+    Accept(Sender<Flushed>, Claim),
 }
+
+/// Whose an ask is: the first to set it has it, the committer to do it or the asker to withdraw it.
+pub type Claim = Arc<AtomicBool>;
+
+impl Ask {
+    /// Whether it is still asked; it can't be withdrawn any more then.
+    pub fn begin(&self) -> bool {
+        match self {
+            Self::Flush(_) => true,
+            Self::Accept(_, claim) => !claim.swap(true, Ordering::SeqCst),
+        }
+    }
+}
+
+/// How an accept went.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Accepted {
+    Done(Flushed),
+    /// It was not begun in time, or nobody waits for it any more: it will not be done.
+    Withdrawn,
+    /// It was begun, and how it ends is not known yet.
+    Begun,
+}
+
+/// How often is looked whether somebody still waits.
+const STILL_THERE: Duration = Duration::from_millis(200);
 
 /// How a flush or an accept went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,6 +175,24 @@ impl Intake {
         receive.recv_timeout(limit).ok()
     }
 
+    /// Asks for the held deletions to be let through, while `is_gone` says no.
+    pub fn accept(&self, limit: Duration, is_gone: &dyn Fn() -> bool) -> Accepted {
+        let (send, receive) = channel();
+        let claim = Claim::default();
+        self.lock().asks.push(Ask::Accept(send, Arc::clone(&claim)));
+        self.inner.wake.notify_all();
+        let until = clock::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(clock::now());
+            match receive.recv_timeout(left.min(STILL_THERE)) {
+                Ok(flushed) => return Accepted::Done(flushed),
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() && !is_gone() => {}
+                Err(_) if claim.swap(true, Ordering::SeqCst) => return Accepted::Begun,
+                Err(_) => return Accepted::Withdrawn,
+            }
+        }
+    }
+
     pub fn set_paused(&self, paused: bool) {
         let mut state = self.lock();
         state.paused = paused;
@@ -234,6 +279,30 @@ impl Intake {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_begun() {
+        let intake = Intake::default();
+        let hour = Duration::from_secs(3600);
+        assert_eq!(intake.accept(hour, &|| true), Accepted::Withdrawn);
+        assert_eq!(intake.accept(Duration::ZERO, &|| false), Accepted::Withdrawn);
+        let Wake::Asked(_, asks) = intake.wait(Duration::ZERO, hour, clock::now() + hour) else {
+            unreachable!("two asks are there")
+        };
+        assert_eq!(asks.len(), 2);
+        assert!(!asks.iter().any(Ask::begin), "both are withdrawn");
+        let committer = {
+            let intake = intake.clone();
+            std::thread::spawn(move || {
+                match intake.wait(Duration::ZERO, hour, clock::now() + hour) {
+                    Wake::Asked(_, asks) => asks.iter().all(Ask::begin),
+                    _ => false,
+                }
+            })
+        };
+        assert_eq!(intake.accept(hour, &|| false), Accepted::Begun, "and then it met a fault");
+        assert!(committer.join().unwrap());
+    }
 
     /// A commit of many files takes long: meanwhile nobody may hear that all is committed.
     #[test]

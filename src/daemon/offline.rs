@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::base::{clock, fs};
+use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::committer::chain;
 use crate::daemon::problems::Level;
@@ -238,6 +238,13 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
             IndexStatus::default()
         }
     };
+    let (verdict, summary) = match unreachable(vault, dirs) {
+        None => ("stopped", "no agent is running; edits are not committed (`remd up`)".to_owned()),
+        Some(Unreachable { what, remedy }) => {
+            problem("unreachable", Level::Error, what.clone(), &remedy);
+            ("unreachable", what)
+        }
+    };
     problems.extend(notes);
     problems.extend(ground::of(vault).into_iter().map(|it| Problem {
         id: it.id.to_owned(),
@@ -249,8 +256,8 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
     }));
     Status {
         schema_version: health::SCHEMA_VERSION,
-        verdict: "stopped".to_owned(),
-        summary: "no agent is running; edits are not committed (`remd up`)".to_owned(),
+        verdict: verdict.to_owned(),
+        summary,
         vault: vault.display().to_string(),
         layout: settings.layout_name.to_owned(),
         agent: Agent { version: env!("CARGO_PKG_VERSION").to_owned(), ..Agent::default() },
@@ -270,6 +277,37 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
         secrets: health::SECRETS.to_owned(),
         problems,
     }
+}
+
+/// An agent that runs and answers nobody here.
+pub struct Unreachable {
+    pub what: String,
+    pub remedy: String,
+}
+
+/// Whether the vault's lock is held although nobody answers.
+pub fn unreachable(vault: &Path, dirs: &Dirs) -> Option<Unreachable> {
+    // One that starts takes its lock again and again for a while: ours, of a moment, ends nobody.
+    if !matches!(lock::try_lock_dir(vault), Ok(None)) {
+        return None;
+    }
+    let socket = dirs.socket(vault).ok()?;
+    let what =
+        format!("an agent runs (its lock is held) but can't be reached at `{}`", socket.display());
+    let holder = lock::holder(vault);
+    let process = holder.map_or(String::new(), |it| format!(" (process {})", it.pid));
+    // SAFETY: getuid takes nothing and cannot fail.
+    let us = unsafe { libc::getuid() };
+    let remedy = match holder {
+        Some(it) if it.uid != us => {
+            format!("It is another user's (uid {}){process}: run the command as them.", it.uid)
+        }
+        _ => format!(
+            "It is starting or stopping, or was started with another XDG_RUNTIME_DIR{process}: \
+             run the command with that one, or stop the agent and say `remd up`."
+        ),
+    };
+    Some(Unreachable { what, remedy })
 }
 
 fn settings(vault: &Path, dirs: &Dirs) -> Settings {

@@ -44,6 +44,17 @@ pub enum Request {
     Reload,
 }
 
+impl Request {
+    /// Whether it changes how the agent goes on: never carried out for somebody who is gone.
+    pub fn changes(&self) -> bool {
+        match self {
+            Self::Accept { dry_run } => !dry_run,
+            Self::Pause | Self::Resume | Self::Reload => true,
+            Self::Status | Self::Settle { .. } | Self::Search { .. } => false,
+        }
+    }
+}
+
 /// How an answer is written.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,6 +7,7 @@
 //! bounded, idle connections end, and at most [`MAX_CLIENTS`] are served at once.
 
 use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::time::MissedTickBehavior;
 
 use crate::base::fs::{self, PathError};
 use crate::serve::protocol::{Answer, Envelope, MAX_REQUEST, Request, VERSION};
@@ -21,8 +23,31 @@ use crate::serve::protocol::{Answer, Envelope, MAX_REQUEST, Request, VERSION};
 /// Answers requests; implemented by the daemon.
 pub trait Handler: Send + Sync + 'static {
     /// Blocking; called on a thread of its own.
-    fn answer(&self, request: Request) -> Answer;
+    fn answer(&self, request: Request, caller: &Caller) -> Answer;
+
+    /// Told when the socket was removed and cannot be made again, and when it is there again.
+    fn is_reachable(&self, _trouble: Option<&PathError>) {}
 }
+
+/// Who asked.
+#[derive(Debug)]
+pub struct Caller {
+    connection: OwnedFd,
+}
+
+impl Caller {
+    /// Whether nobody waits for the answer any more: the other end gave up, or was killed. An end
+    /// that has only said all it has to say is still there.
+    pub fn is_gone(&self) -> bool {
+        let mut asked = libc::pollfd { fd: self.connection.as_raw_fd(), events: 0, revents: 0 };
+        // SAFETY: poll(2) gets one valid record and its count, and does not wait.
+        let told = unsafe { libc::poll(&raw mut asked, 1, 0) };
+        told > 0 && asked.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    }
+}
+
+/// How often is looked whether the socket is still there.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How many clients are served at once; further ones wait their turn.
 pub const MAX_CLIENTS: usize = 64;
@@ -46,34 +71,59 @@ impl Socket {
     /// Only the holder of the vault's lock may call this: with the lock held, whoever left a
     /// socket there is gone.
     pub fn bind(path: &Path) -> Result<Self, PathError> {
-        if let Some(folder) = path.parent() {
-            fs::create_private_dir_all(folder)?;
-        }
         fs::remove_file(path)?;
-        let listener = fs::at("bind the socket", path, UnixListener::bind(path))?;
-        fs::set_mode(path, 0o600)?;
-        let identity = fs::identity(path)?;
+        let (listener, identity) = listen(path)?;
         Ok(Self { path: path.to_owned(), identity, also: None, listener })
     }
 
     /// Gives it a second name, which is taken over from whoever had it.
     pub fn also_at(mut self, name: &Path) -> Result<Self, PathError> {
-        if let Some(folder) = name.parent() {
-            fs::create_private_dir_all(folder)?;
-        }
         fs::remove_file(name)?;
-        fs::symlink(&self.path, name)?;
+        give_name(&self.path, name)?;
         self.also = Some(name.to_owned());
         Ok(self)
     }
 
+    /// Listens anew where somebody removed the socket: a clean-up, the end of a session.
+    ///
+    /// What stands in its place is somebody else's, and left alone.
+    fn come_back(&mut self, handler: &Arc<dyn Handler>) {
+        let is_gone = |path: &Path| matches!(fs::lstat_if_there(path), Ok(None));
+        let mut trouble = None;
+        if is_gone(&self.path) {
+            match listen(&self.path) {
+                Ok((listener, identity)) => {
+                    (self.listener, self.identity) = (listener, identity);
+                    tracing::warn!("the socket was removed by somebody; it is there again");
+                }
+                Err(err) => trouble = Some(err),
+            }
+        }
+        if let Some(also) = &self.also
+            && trouble.is_none()
+            && is_gone(also)
+        {
+            trouble = give_name(&self.path, also).err();
+        }
+        handler.is_reachable(trouble.as_ref());
+    }
+
     /// Serves until the task is dropped.
-    pub async fn serve(self, handler: Arc<dyn Handler>) {
+    pub async fn serve(mut self, handler: Arc<dyn Handler>) {
         let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
         let mut failures: u32 = 0;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let Ok(permit) = Arc::clone(&clients).acquire_owned().await else { return };
-            match self.listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                _ = look.tick() => {
+                    self.come_back(&handler);
+                    continue;
+                }
+            };
+            match accepted {
                 Ok((stream, _)) => {
                     failures = 0;
                     let handler = Arc::clone(&handler);
@@ -98,6 +148,23 @@ impl Socket {
     }
 }
 
+/// Binds where nothing is.
+fn listen(path: &Path) -> Result<(UnixListener, (u64, u64)), PathError> {
+    if let Some(folder) = path.parent() {
+        fs::create_private_dir_all(folder)?;
+    }
+    let listener = fs::at("bind the socket", path, UnixListener::bind(path))?;
+    fs::set_mode(path, 0o600)?;
+    Ok((listener, fs::identity(path)?))
+}
+
+fn give_name(socket: &Path, name: &Path) -> Result<(), PathError> {
+    if let Some(folder) = name.parent() {
+        fs::create_private_dir_all(folder)?;
+    }
+    fs::symlink(socket, name)
+}
+
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some(also) = &self.also
@@ -115,6 +182,7 @@ impl Drop for Socket {
 }
 
 async fn converse(stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<()> {
+    let caller = Arc::new(Caller { connection: stream.as_fd().try_clone_to_owned()? });
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
     let mut line = Vec::new();
@@ -128,7 +196,7 @@ async fn converse(stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<(
             return Ok(());
         }
         let whole = line.ends_with(b"\n");
-        let answer = if whole { answer(&line, &handler).await } else { too_long() };
+        let answer = if whole { answer(&line, &handler, &caller).await } else { too_long() };
         let mut bytes = serde_json::to_vec(&answer).map_err(io::Error::other)?;
         bytes.push(b'\n');
         write.write_all(&bytes).await?;
@@ -138,7 +206,7 @@ async fn converse(stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<(
     }
 }
 
-async fn answer(line: &[u8], handler: &Arc<dyn Handler>) -> Answer {
+async fn answer(line: &[u8], handler: &Arc<dyn Handler>, caller: &Arc<Caller>) -> Answer {
     let request = match serde_json::from_slice::<Envelope>(line) {
         Ok(envelope) if envelope.version == VERSION => envelope.request,
         Ok(envelope) => {
@@ -149,8 +217,17 @@ async fn answer(line: &[u8], handler: &Arc<dyn Handler>) -> Answer {
         }
         Err(err) => return failed(format!("Request not understood: {err}"), None),
     };
-    let handler = Arc::clone(handler);
-    match tokio::task::spawn_blocking(move || handler.answer(request)).await {
+    let (handler, caller) = (Arc::clone(handler), Arc::clone(caller));
+    let work = move || {
+        // An agent that was stopped, or a queue, may come to it long after the client gave up and
+        // said so to its person.
+        if request.changes() && caller.is_gone() {
+            tracing::info!(?request, "not carried out: nobody waits for it any more");
+            return failed("Nobody waits for the answer any more".to_owned(), None);
+        }
+        handler.answer(request, &caller)
+    };
+    match tokio::task::spawn_blocking(work).await {
         Ok(answer) => answer,
         Err(err) => {
             tracing::error!(error = %err, "request handler panicked");
@@ -179,7 +256,7 @@ mod tests {
     struct Fake;
 
     impl Handler for Fake {
-        fn answer(&self, request: Request) -> Answer {
+        fn answer(&self, request: Request, _caller: &Caller) -> Answer {
             match request {
                 Request::Pause => panic!("on purpose"),
                 _ => Answer::Done { said: "done".into(), paths: Vec::new() },
@@ -223,6 +300,18 @@ mod tests {
             let done = client::ask(path, Request::Accept { dry_run: true }, limit).unwrap();
             assert!(matches!(done, Answer::Done { .. }), "{done:?}");
         });
+    }
+
+    #[test]
+    fn a_caller_is_gone_when_its_end_is_closed_and_not_before() {
+        use std::net::Shutdown;
+        let (here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        let caller = Caller { connection: here.into() };
+        assert!(!caller.is_gone());
+        there.shutdown(Shutdown::Write).unwrap();
+        assert!(!caller.is_gone(), "it still reads the answer");
+        drop(there);
+        assert!(caller.is_gone());
     }
 
     #[test]

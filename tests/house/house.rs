@@ -23,6 +23,8 @@ pub struct House {
     args: Vec<String>,
     /// What the agent is started by, where not by us alone.
     under: Vec<String>,
+    /// Where its next start logs to, where not to our file.
+    said_to: Option<Stdio>,
     /// Whose it is, where not ours, and the program where they can run it.
     user: Option<(u32, PathBuf)>,
 }
@@ -57,6 +59,7 @@ impl House {
             env: Vec::new(),
             args: Vec::new(),
             under: Vec::new(),
+            said_to: None,
             user: None,
         };
         for folder in ["home", "run"] {
@@ -116,19 +119,41 @@ impl House {
         wait_for("the agent to answer", || self.is_running());
     }
 
+    /// The same with a log of one's own.
+    pub fn start_logging_to(&mut self, log: impl Into<Stdio>) {
+        self.said_to = Some(log.into());
+        self.start();
+    }
+
+    /// Both.
+    pub fn start_under_logging_to<const N: usize>(
+        &mut self,
+        program: [&str; N],
+        log: impl Into<Stdio>,
+    ) {
+        self.said_to = Some(log.into());
+        self.start_under(program);
+    }
+
+    /// `remd` with these arguments; not waited for.
+    pub fn spawn_command<const N: usize>(&self, args: [&str; N]) -> Child {
+        self.command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
     /// Starts the agent and waits for nothing.
     pub fn spawn(&mut self) {
         assert!(self.agent.is_none(), "already started");
         let told = ["--mount", "--no-mount"].iter().any(|it| self.args.iter().any(|arg| arg == it));
         let no_mount = !told && std::env::var_os("REMD_TEST_NO_FUSE").is_some_and(|it| it == "1");
         let log = fs::File::options().create(true).append(true).open(self.log_path()).unwrap();
+        let said = self.said_to.take().unwrap_or_else(|| log.try_clone().unwrap().into());
         let child = self
             .command(["up".as_ref(), self.vault.as_os_str()])
             .args(&self.args)
             .args(no_mount.then_some("--no-mount"))
             .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
+            .stdout(log)
+            .stderr(said)
             .spawn()
             .unwrap();
         self.agent = Some(child);

@@ -30,6 +30,8 @@ mod odd_notes;
 mod packing;
 mod page;
 mod people;
+
+mod reach;
 mod refused;
 mod scale;
 mod semantics;
