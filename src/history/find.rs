@@ -175,14 +175,13 @@ const NO_HEAD: &str = "it has no `HEAD`";
 /// What a folder lacks to be a git directory; `None` where it is one.
 fn what_is_missing(git_dir: &Path) -> Result<Option<&'static str>, PathError> {
     let has = |name: &str| fs::lstat_if_there(&git_dir.join(name)).map(|it| it.is_some());
-    Ok(if !has("HEAD")? {
-        Some(NO_HEAD)
-    } else if has("commondir")? {
-        None
-    } else if !has("objects")? {
+    // Without these two a `HEAD` would not help.
+    Ok(if !has("commondir")? && !has("objects")? {
         Some("it has no `objects`")
-    } else if !has("refs")? {
+    } else if !has("commondir")? && !has("refs")? {
         Some("it has no `refs`")
+    } else if !has("HEAD")? {
+        Some(NO_HEAD)
     } else {
         None
     })
