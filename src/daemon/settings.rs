@@ -1,6 +1,6 @@
 //! The settings of one vault, with the layout that it was adopted by.
 //!
-//! Takes the vault and the user's folders, gives what [`config::load`] reads. Blocking, any thread.
+//! Takes the vault and the user's folders, gives what `config::load` reads. Blocking, any thread.
 
 use std::path::Path;
 

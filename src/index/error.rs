@@ -18,7 +18,7 @@ use crate::vault::CommitId;
 pub enum Opened {
     /// It can go on. The differences from each of these commits to HEAD are to be applied.
     Ready { cursors: BTreeSet<CommitId> },
-    /// It has to be built ([`Index::begin_rebuild`]).
+    /// It has to be built ([`crate::index::Index::begin_rebuild`]).
     Rebuild(Why),
 }
 
