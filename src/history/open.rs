@@ -113,7 +113,8 @@ impl History {
     pub(super) fn follow_settings(&mut self) -> Result<(), SnapshotError> {
         // Taken first: what is written after it is looked at by the next one.
         let excludes = SettingsStamp::of_excludes(&self.place);
-        if self.excludes.as_ref() != Some(&excludes) {
+        // Never made in a repository that is gone: what is made would stand in its place.
+        if self.excludes.as_ref() != Some(&excludes) && self.missing(None).is_none() {
             exclude(&self.place, &self.options)?;
             self.excludes = Some(excludes);
         }
