@@ -116,6 +116,7 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
         let found = searchable.time(|| -> Done<bool> {
             let at = BTreeSet::from([index.view().at().ok_or("no commit")?]);
             let updates = changed_since(&reader, &at, head)?
+                .ok_or("its commit is gone")?
                 .into_iter()
                 .map(|(path, entry)| update(&reader, path, entry, &layout))
                 .collect::<Result<Vec<Update>, _>>()?;

@@ -15,19 +15,31 @@ use crate::vault::note::read_note;
 use crate::vault::role::role_of;
 use crate::vault::{BlobId, CommitId, Entry, FileMode, Layout, VaultPath};
 
-/// Everything that differs between any of the cursors and `head`, as it is in `head`.
+/// Everything that differs between any of the cursors and `head`, as it is in `head`; `None` where
+/// a cursor is none any more: its commit, or what that had, is gone from history while `head` is
+/// whole.
 pub fn changed_since(
     reader: &Reader,
     cursors: &BTreeSet<CommitId>,
     head: CommitId,
-) -> Result<BTreeMap<VaultPath, Option<Entry>>, ReadError> {
+) -> Result<Option<BTreeMap<VaultPath, Option<Entry>>>, ReadError> {
     let mut changed = BTreeMap::new();
     for cursor in cursors {
-        for (path, change) in reader.diff(Some(*cursor), head)?.iter() {
+        let changes = match reader.diff(Some(*cursor), head) {
+            Ok(changes) => changes,
+            Err(err) if Trouble::behind(&err).is_none() => {
+                // A damaged HEAD is another matter: nothing can be built from it either.
+                reader.list(head)?;
+                tracing::debug!(cursor = %cursor.short(), %err, "a cursor is gone from history");
+                return Ok(None);
+            }
+            Err(err) => return Err(err),
+        };
+        for (path, change) in changes.iter() {
             changed.insert(path.clone(), change.new);
         }
     }
-    Ok(changed)
+    Ok(Some(changed))
 }
 
 /// Every path in `head` that the index holds.

@@ -324,13 +324,7 @@ impl Indexer {
     ) -> Result<(), FollowError> {
         let Some(head) = self.wait_for_head()? else { return Err(FollowError::Stopped) };
         match opened {
-            Opened::Ready { cursors } if cursors.iter().all(|it| self.house.reader.exists(*it)) => {
-                let updates = changed_since(&self.house.reader, &cursors, head)?;
-                self.take(index, updates, head, layout)
-            }
-            Opened::Ready { .. } => {
-                self.rebuild(index, head, layout, "its commit is gone from history")
-            }
+            Opened::Ready { cursors } => self.go_on_from(index, &cursors, head, layout),
             Opened::Rebuild(why) => {
                 let why = match why {
                     Why::Missing => "there is none yet".to_owned(),
@@ -353,8 +347,21 @@ impl Indexer {
         let Some(at) = index.view().at() else {
             return self.rebuild(index, head, layout, "it has no commit");
         };
-        let updates = changed_since(&self.house.reader, &BTreeSet::from([at]), head)?;
-        self.take(index, updates, head, layout)
+        self.go_on_from(index, &BTreeSet::from([at]), head, layout)
+    }
+
+    /// From the cursors to HEAD; anew where history has lost one of them.
+    fn go_on_from(
+        &self,
+        index: &mut Index,
+        cursors: &BTreeSet<CommitId>,
+        head: CommitId,
+        layout: &Layout,
+    ) -> Result<(), FollowError> {
+        match changed_since(&self.house.reader, cursors, head)? {
+            Some(updates) => self.take(index, updates, head, layout),
+            None => self.rebuild(index, head, layout, "its commit is gone from history"),
+        }
     }
 
     fn take(

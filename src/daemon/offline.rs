@@ -87,10 +87,12 @@ fn view(
         return Ok(Ready { view, partial: None });
     };
     let reader = match IndexReader::open(&metadata, layout)? {
-        Ok(reader) if reader.cursors().iter().all(|it| history.exists(*it)) => reader,
-        _ => return build(vault, history, head, layout, progress),
+        Ok(reader) => reader,
+        Err(_) => return build(vault, history, head, layout, progress),
     };
-    let changes = changes::changed_since(history, reader.cursors(), head)?;
+    let Some(changes) = changes::changed_since(history, reader.cursors(), head)? else {
+        return build(vault, history, head, layout, progress);
+    };
     let all = changes.len();
     let deadline = clock::now() + CATCH_UP;
     let mut updates: Vec<Update> = Vec::new();

@@ -210,6 +210,8 @@ pub struct History {
     stranded: BTreeSet<VaultPath>,
     /// The `wip` that all commits were searched for, and when by the moves of HEAD.
     searched: Option<(gix::ObjectId, u64)>,
+    /// The error that all that is remembered was dropped for, until a snapshot goes well.
+    forgot_for: Option<String>,
     /// The last commit's index entries were not written.
     is_unfinished: bool,
     /// Hears of a commit as soon as it is durable, while git's index still waits to be written.

@@ -9,8 +9,9 @@ use std::time::SystemTime;
 use gix::bstr::ByteSlice as _;
 
 use crate::base::fs::{self, PathError};
+use crate::base::trouble::Trouble;
 use crate::history::drivers::Drivers;
-use crate::history::error::{SnapshotError, git};
+use crate::history::error::{GitError, SnapshotError, git};
 use crate::history::find::{self, OpenError, find};
 use crate::history::gate::Gate;
 use crate::history::hooks::After;
@@ -98,6 +99,7 @@ impl History {
             has_wip,
             stranded: Default::default(),
             searched: None,
+            forgot_for: None,
             is_unfinished: false,
             on_durable: Box::new(|_| {}),
             on_progress: Box::new(|_, _| {}),
@@ -125,6 +127,42 @@ impl History {
             self.drivers.forget_failures();
             self.marked.forget();
             self.gate.open();
+        }
+        Ok(())
+    }
+
+    /// Drops all that is remembered of a repository that has lost what `err` names: a person may
+    /// prune what it was about, or put another `.git` in its place. Once for each cause.
+    pub(super) fn forget(&mut self, err: &GitError) -> Result<(), GitError> {
+        let mut cause = format!("{err}: {}", err.source);
+        let mut at = err.source.source();
+        while let Some(err) = at {
+            cause.push_str(&format!(": {err}"));
+            at = err.source();
+        }
+        let cause = Some(cause);
+        if Trouble::behind(&*err.source).is_some() || self.forgot_for == cause {
+            return Ok(());
+        }
+        tracing::info!(cause, "the repository is opened anew: it has lost what was remembered");
+        self.forgot_for = cause;
+        self.repo = find::reopen(&self.place)?;
+        self.objects = Objects::new(&self.repo);
+        self.index = None;
+        self.unsettled.forget_head();
+        self.has_wip = true;
+        self.searched = None;
+        Ok(())
+    }
+
+    /// Our own folder in the git directory, which one that took the place of another has not.
+    pub(super) fn follow_private(&self) -> Result<(), SnapshotError> {
+        if fs::lstat_if_there(&self.place.private())?.is_none()
+            && self.missing(None).is_none()
+            && let Err(err) = repair::after_crash(&self.repo, &self.place)
+        {
+            // Whatever has to be written there says it again.
+            tracing::warn!(%err, "could not prepare the git directory");
         }
         Ok(())
     }

@@ -66,16 +66,25 @@ impl History {
         let started = clock::now();
         self.check_vault()?;
         self.follow_settings()?;
+        self.follow_private()?;
         for round in 1..=ROUNDS {
             match self.snapshot_once(look, cause, started, round) {
                 Err(SnapshotError::Moved) => {}
                 // A `git repack` swaps packs under us, a `git gc` sweeps empty folders: what is
-                // really broken still is after a moment.
+                // really broken still is after a moment. It may be what we remember that is.
                 Err(SnapshotError::Git(err)) if round < ROUNDS => {
                     tracing::debug!(%err, round, "tried again");
                     std::thread::sleep(PAUSE);
+                    if round == ROUNDS - 1 {
+                        self.forget(&err)?;
+                    }
                 }
-                result => return result.map_err(|err| self.with_owner(err)),
+                result => {
+                    if result.is_ok() {
+                        self.forgot_for = None;
+                    }
+                    return result.map_err(|err| self.with_owner(err));
+                }
             }
         }
         Err(SnapshotError::Moved)

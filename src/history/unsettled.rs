@@ -47,6 +47,11 @@ impl Unsettled {
         self.head = Some(Some(commit));
     }
 
+    /// Nothing is known of where HEAD was: all that it has now is looked at.
+    pub fn forget_head(&mut self) {
+        self.head = Some(None);
+    }
+
     /// A look is over: only what the index keeps out has to be looked at again.
     pub fn settle(&mut self, kept: impl Iterator<Item = VaultPath>) {
         self.paths = kept.collect();
@@ -122,10 +127,16 @@ impl History {
             return Ok(());
         }
         if let Some(was) = was {
-            // A commit that was pruned says nothing any more: then all of HEAD is looked at.
             let old = HeadState { branch: None, commit: was };
-            let old = self.tree_of(&old).unwrap_or(None);
-            for (rela, ..) in reader::tree_changes(&self.repo, old, self.tree_of(head)?)? {
+            let new = self.tree_of(head)?;
+            let since = self.tree_of(&old).and_then(|it| reader::tree_changes(&self.repo, it, new));
+            // A commit that was pruned, itself or only its trees, says nothing any more: then all
+            // of HEAD is looked at.
+            let changes = match since {
+                Ok(changes) => changes,
+                Err(_) => reader::tree_changes(&self.repo, None, new)?,
+            };
+            for (rela, ..) in changes {
                 self.unsettled.paths.extend(self.place.vault_path(rela.as_bstr()));
             }
         }

@@ -31,6 +31,7 @@ mod packing;
 mod page;
 mod people;
 
+mod pruned;
 mod reach;
 mod refused;
 mod scale;
