@@ -189,7 +189,10 @@ impl Indexer {
                 if !self.house.is_vault_there() {
                     return Err(FollowError::VaultAway);
                 }
-                tracing::warn!(%damage, "the index is looked at anew");
+                let what = format!("The index is looked at anew: {damage}");
+                let remedy =
+                    "It mends itself; keep other programs out of the folder of derived state.";
+                self.house.problems.report("index", Level::Warning, &what, remedy);
                 if let Damage::Changed(_) = damage {
                     // Nothing of it is believed until then.
                     self.house.shelf.update(|it| it.view = None);
