@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod cow;
+pub mod errand;
 pub mod fault;
 pub mod fs;
 pub mod latest;

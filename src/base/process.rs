@@ -17,6 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
+use crate::base::errand::Errands;
 
 /// What is kept of a child's standard error.
 const STDERR_KEPT: usize = 64 << 10;
@@ -32,12 +33,15 @@ const TICK: Duration = Duration::from_millis(20);
 pub struct Stop {
     own: Arc<AtomicBool>,
     above: Option<Arc<AtomicBool>>,
+    /// What these children are at.
+    pub errands: Errands,
 }
 
 impl Stop {
     /// One that is set with this one, and can be set alone.
     pub fn below(&self) -> Self {
-        Self { own: Arc::default(), above: Some(Arc::clone(&self.own)) }
+        let (above, errands) = (Some(Arc::clone(&self.own)), self.errands.clone());
+        Self { own: Arc::default(), above, errands }
     }
 
     pub fn set(&self) {

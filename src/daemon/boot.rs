@@ -31,6 +31,7 @@ use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::packer::Packer;
 use crate::daemon::problems::{Level, Problems};
+use crate::daemon::unseen;
 use crate::history::{
     Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
 };
@@ -420,14 +421,7 @@ fn running_pid(vault: &Path, dirs: &Dirs) -> Option<u32> {
 
 /// What a person should know from the start.
 fn notes(house: &House, history: &History) {
-    if !history.has_identity() {
-        house.problems.report(
-            "identity",
-            Level::Note,
-            "Git knows no name and address for you; commits carry `remd`",
-            "git config --global user.name 'Your Name' && git config --global user.email you@example.org",
-        );
-    }
+    unseen::report_identity(&house.problems, history);
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|it| fs::stat(&it.join("git")).is_ok()) {
         house.problems.report(

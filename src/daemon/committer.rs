@@ -16,7 +16,7 @@ use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
 use crate::daemon::problems::Level;
 use crate::daemon::returned::{Found, Lookout};
-use crate::daemon::unseen;
+use crate::daemon::unseen::{self, Filtering};
 use crate::history::{
     Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
 };
@@ -68,6 +68,8 @@ pub struct Committer {
     adopting: bool,
     /// What stays out of the commits, and why.
     kept_out: BTreeMap<VaultPath, Kept>,
+    /// Which of it waits for a filter that is at work, and since when.
+    filtering: Filtering,
     /// What was not looked into, and why.
     skipped: BTreeMap<VaultPath, Skip>,
     /// The person's operation that these hints wait for; all they point at is in `wip`.
@@ -105,6 +107,7 @@ impl Committer {
             lookout: Lookout::default(),
             adopting,
             kept_out: BTreeMap::new(),
+            filtering: Filtering::default(),
             skipped: BTreeMap::new(),
             waiting: None,
             later: BTreeMap::new(),
@@ -416,35 +419,22 @@ impl Committer {
             .collect();
         let held: Vec<VaultPath> = snapshot.held.iter().cloned().collect();
         let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
-        let is_filtering = |it: &Kept| matches!(it, Kept::Filtering { .. });
+        self.filtering.note(&self.kept_out);
+        let filtering = self.filtering.list();
         let flushed = Flushed {
-            committed: !self.kept_out.values().any(is_filtering),
+            committed: filtering.is_empty(),
             waiting_for,
             needs_person: !held.is_empty(),
             accepted: Vec::new(),
         };
         unseen::report_stranded(&self.house.problems, &self.history);
-        // A filter that is at work is no trouble.
-        let mut troubles = self.kept_out.iter().filter(|it| !is_filtering(it.1));
-        let count = troubles.clone().count();
-        match troubles.next() {
-            None => self.house.problems.clear("kept-out"),
-            Some((path, why)) => self.house.problems.report(
-                "kept-out",
-                Level::Warning,
-                &match count {
-                    1 => format!("`{path}` is kept out of the commits: {why}"),
-                    count => {
-                        format!("{count} files are kept out of the commits, as `{path}`: {why}")
-                    }
-                },
-                &format!("{} `remd status --json` names all.", why.hint(path)),
-            ),
-        }
+        unseen::report_identity(&self.house.problems, &self.history);
+        unseen::report_kept_out(&self.house.problems, &self.kept_out);
         self.house.ledger.update(|ledger| {
             ledger.reach(head);
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
+            ledger.filtering = filtering;
             ledger.held = held;
             ledger.committing = None;
             ledger.looked = true;
@@ -457,22 +447,7 @@ impl Committer {
         let locks = self.history.locks();
         self.locks_at = (!locks.is_empty()).then(|| clock::now() + LOCK_AGE);
         let stale = locks.iter().find(|it| it.age >= LOCK_AGE && it.holder.is_none());
-        match stale.filter(|_| committed) {
-            None => self.house.problems.clear("stale-lock"),
-            Some(lock) => self.house.problems.report(
-                "stale-lock",
-                Level::Warning,
-                &format!(
-                    "`{}` has been there for {} and no git process works here",
-                    lock.path.display(),
-                    clock::age_text(lock.age)
-                ),
-                &format!(
-                    "If no git command is running elsewhere, remove it: `rm '{}'`.",
-                    lock.path.display()
-                ),
-            ),
-        }
+        unseen::report_stale_lock(&self.house.problems, stale.filter(|_| committed));
     }
 
     fn well(&mut self, looked_at_all: bool) {
@@ -504,6 +479,10 @@ impl Committer {
             }
             _ => {}
         }
+        let why = what.clone();
+        if matches!(err, SnapshotError::Busy { .. }) {
+            what = format!("Edits wait: {why}");
+        }
         let (id, level) = match err {
             SnapshotError::VaultLost(_) => ("vault-lost", Level::Error),
             SnapshotError::Locked { lock, .. } if lock.holder.is_some() => {
@@ -529,11 +508,11 @@ impl Committer {
             if let Some(head) = head {
                 ledger.reach(head);
             }
-            ledger.waiting_for = Some(what.clone());
+            ledger.waiting_for = Some(why.clone());
         });
         Flushed {
             committed: false,
-            waiting_for: vec![what],
+            waiting_for: vec![why],
             needs_person: matches!(
                 err,
                 SnapshotError::Busy { .. }

@@ -115,7 +115,7 @@ impl Desk {
             }
         };
         let Some(flushed) = flushed else {
-            return self.settled(false, vec!["the committer is still at work".to_owned()], false);
+            return self.settled(false, self.still_at_work(), false);
         };
         let mut waiting_for = flushed.waiting_for;
         if flushed.needs_person || !flushed.committed {
@@ -145,6 +145,18 @@ impl Desk {
                     false,
                 );
             }
+        }
+    }
+
+    /// What the committer waits for, where it waits for something.
+    fn still_at_work(&self) -> Vec<String> {
+        let now = clock::unix_seconds();
+        let at_work = health::at_work(&self.house);
+        let waited_for = at_work.iter().filter(|it| it.is_waited_for).map(|it| it.text(now));
+        let waited_for: Vec<String> = waited_for.collect();
+        match waited_for.is_empty() {
+            true => vec!["the committer is still at work".to_owned()],
+            false => waited_for,
         }
     }
 

@@ -11,7 +11,10 @@ use crate::daemon::house::{House, MountState, Shelf};
 use crate::daemon::problems::Level;
 use crate::index::IndexView;
 use crate::mount;
-use crate::render::status::{Agent, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch};
+use crate::render::counted;
+use crate::render::status::{
+    Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch,
+};
 use crate::watch::{WatchMode, WatchStats};
 
 /// The version of the status object; raised when a field changes its meaning or goes.
@@ -42,7 +45,7 @@ pub fn status(house: &House) -> Status {
         problems.insert(0, held_problem(ledger.held.len()));
     }
     let (mount, unmounted) = mount(&house.mount.get());
-    let mount = counted(mount, house.tally.read());
+    let mount = with_tally(mount, house.tally.read());
     problems.extend(unmounted);
     problems.extend(sink::lost().map(log_problem));
     let edits = house.intake.pending();
@@ -79,6 +82,7 @@ pub fn status(house: &House) -> Status {
                 .map(|it| it.to_string())
                 .collect(),
             kept_out: ledger.kept_out,
+            at_work: at_work(house),
             committing: ledger.committing,
             unseen: unseen(house).map(str::to_owned),
         },
@@ -111,6 +115,29 @@ pub fn commits_behind(house: &House) -> usize {
         // What cannot be counted is at least one.
         (at, Some(head)) => house.reader.count_between(at, head, MOST_COUNTED).unwrap_or(1).max(1),
     }
+}
+
+/// What of the user's own is done around commits right now, what edits wait for first.
+pub fn at_work(house: &House) -> Vec<AtWork> {
+    let filtering = house.ledger.get().filtering;
+    let mut list: Vec<AtWork> = house
+        .children
+        .errands
+        .list()
+        .into_iter()
+        // What waits for a filter is steadier than what the filter is at just now.
+        .filter(|it| filtering.iter().all(|known| known.what != it.what))
+        .map(|it| AtWork {
+            what: it.what,
+            path: it.about,
+            more: 0,
+            since: it.since,
+            is_waited_for: it.is_waited_for,
+        })
+        .collect();
+    list.extend(filtering);
+    list.sort_by_key(|it| (!it.is_waited_for, it.since));
+    list
 }
 
 /// How many edits on disk no commit has: those that wait, and what is kept out or held back. A
@@ -288,7 +315,7 @@ fn mount(state: &MountState) -> (Mount, Option<Problem>) {
 }
 
 /// The same with what it has done.
-fn counted(mount: Mount, counted: mount::Counted) -> Mount {
+fn with_tally(mount: Mount, counted: mount::Counted) -> Mount {
     Mount {
         questions: counted.questions,
         pages: counted.pages,
@@ -305,14 +332,19 @@ fn verdict(status: &Status, looked: bool) -> (String, String) {
     let (verdict, summary) = if let Some(problem) = worst("error") {
         ("degraded", problem.what.clone())
     } else if status.pending.held_deletions > 0 {
-        (
-            "held",
-            format!("{} deletions are held back until you decide", status.pending.held_deletions),
-        )
+        let deletions = match status.pending.held_deletions {
+            1 => "1 deletion is".to_owned(),
+            many => format!("{many} deletions are"),
+        };
+        ("held", format!("{deletions} held back until you decide"))
     } else if let Some(problem) = worst("warning") {
         ("degraded", problem.what.clone())
+    } else if status.agent.paused {
+        ("working", "committing is paused; go on with `remd resume`".to_owned())
     } else if let Some(why) = &status.pending.waiting_for {
         ("working", format!("edits wait: {why}"))
+    } else if let Some(it) = status.pending.at_work.iter().find(|it| it.is_waited_for) {
+        ("working", format!("edits wait: {}", it.text(clock::unix_seconds())))
     } else if let Some(committing) = &status.pending.committing {
         ("working", committing.text())
     } else if let Some(progress) = status.index.progress {
@@ -320,9 +352,11 @@ fn verdict(status: &Status, looked: bool) -> (String, String) {
     } else if !looked {
         ("working", "looking at the vault".to_owned())
     } else if status.pending.edits > 0 {
-        ("working", format!("{} changes not committed yet", status.pending.edits))
+        let edits = counted(status.pending.edits, "edit", "edits");
+        ("working", format!("{edits} not committed yet"))
     } else if status.index.commits_behind > 0 {
-        ("working", format!("the index is {} commits behind", status.index.commits_behind))
+        let commits = counted(status.index.commits_behind, "commit", "commits");
+        ("working", format!("the index is {commits} behind"))
     } else {
         ("ok", "everything is committed and searchable".to_owned())
     };

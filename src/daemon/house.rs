@@ -17,7 +17,7 @@ use crate::daemon::problems::Problems;
 use crate::history::{Head, Reader};
 use crate::index::IndexView;
 use crate::mount::Tally;
-use crate::render::status::{Committing, KeptOut};
+use crate::render::status::{AtWork, Committing, KeptOut};
 use crate::vault::VaultPath;
 use crate::watch::WatchStats;
 
@@ -68,6 +68,8 @@ pub struct Ledger {
     /// Why edits wait longer than the quiet window, for people.
     pub waiting_for: Option<String>,
     pub kept_out: Vec<KeptOut>,
+    /// Which of it a filter is at work on.
+    pub filtering: Vec<AtWork>,
     pub held: Vec<VaultPath>,
     /// Whether the first look at the whole vault is done.
     pub looked: bool,

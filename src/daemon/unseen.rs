@@ -1,14 +1,106 @@
-//! Names what the commits and the disk do not show: places that are not looked into, versions that
-//! only `wip` has.
+//! Names what the commits and the disk do not show: what is kept out and why, what a filter is at
+//! work on, places that are not looked into, versions that only `wip` has.
 //!
 //! Takes what the committer found, gives problems for `status`. The committer's thread.
 
 use std::collections::BTreeMap;
 
+use crate::base::clock;
 use crate::daemon::problems::{Level, Problems};
-use crate::history::History;
+use crate::history::{HeldLock, History, Kept};
+use crate::render::status::AtWork;
 use crate::vault::VaultPath;
 use crate::watch::Skip;
+
+/// What waits for a filter, and since when.
+#[derive(Debug, Default)]
+pub struct Filtering {
+    /// The filter's name, and the Unix second when the file was first seen to wait.
+    since: BTreeMap<VaultPath, (String, i64)>,
+}
+
+impl Filtering {
+    /// Notes what is kept out now.
+    pub fn note(&mut self, kept_out: &BTreeMap<VaultPath, Kept>) {
+        let now = clock::unix_seconds();
+        let old = std::mem::take(&mut self.since);
+        for (path, why) in kept_out {
+            if let Kept::Filtering { name } = why {
+                let since = old.get(path).map_or(now, |it| it.1);
+                self.since.insert(path.clone(), (name.clone(), since));
+            }
+        }
+    }
+
+    /// One line a filter: the file that has waited longest, and how many others do.
+    pub fn list(&self) -> Vec<AtWork> {
+        let mut of_each: BTreeMap<&str, AtWork> = BTreeMap::new();
+        for (path, (name, since)) in &self.since {
+            let path = path.to_string();
+            match of_each.get_mut(name.as_str()) {
+                None => {
+                    let what = format!("the filter `{name}`");
+                    let (path, since, is_waited_for) = (Some(path), *since, true);
+                    of_each.insert(name, AtWork { what, path, more: 0, since, is_waited_for });
+                }
+                Some(first) => {
+                    first.more += 1;
+                    if *since < first.since {
+                        (first.path, first.since) = (Some(path), *since);
+                    }
+                }
+            }
+        }
+        of_each.into_values().collect()
+    }
+}
+
+/// Names what stays out of the commits. A filter that is at work is no trouble.
+pub fn report_kept_out(problems: &Problems, kept_out: &BTreeMap<VaultPath, Kept>) {
+    let troubles = || kept_out.iter().filter(|it| !matches!(it.1, Kept::Filtering { .. }));
+    let Some((path, why)) = troubles().next() else { return problems.clear("kept-out") };
+    let alike = |it: &Kept| std::mem::discriminant(it) == std::mem::discriminant(why);
+    let (what, remedy) = match troubles().count() {
+        1 => (format!("`{path}` is kept out of the commits: {why}"), why.hint(path).into_owned()),
+        count => {
+            let others = match troubles().all(|it| alike(it.1)) {
+                true => "`remd status --json` names them all.",
+                false => "Others have other reasons: `remd status --json` names them all.",
+            };
+            let what = format!("{count} files are kept out of the commits, as `{path}`: {why}");
+            (what, format!("For `{path}`: {} {others}", why.hint(path)))
+        }
+    };
+    problems.report("kept-out", Level::Warning, &what, &remedy);
+}
+
+/// Names a lock that nobody seems to own.
+pub fn report_stale_lock(problems: &Problems, lock: Option<&HeldLock>) {
+    let Some(lock) = lock else { return problems.clear("stale-lock") };
+    let (path, age) = (lock.path.display(), clock::age_text(lock.age));
+    problems.report(
+        "stale-lock",
+        Level::Warning,
+        &format!("`{path}` has been there for {age} and no git process works here"),
+        &format!("If no git command is running elsewhere, remove it: `rm '{path}'`."),
+    );
+}
+
+/// Says by whose name commits go out, where Git knows none: it may come and go at any time.
+pub fn report_identity(problems: &Problems, history: &History) {
+    if history.has_identity() {
+        return problems.clear("identity");
+    }
+    if problems.is_open("identity") {
+        return;
+    }
+    problems.report(
+        "identity",
+        Level::Note,
+        "Git knows no name and address for you; commits carry `remd`",
+        "git config --global user.name 'Your Name' && git config --global user.email you@example.org",
+    );
+}
 
 /// Names what no scan looked into.
 pub fn report_skipped(problems: &Problems, skipped: &BTreeMap<VaultPath, Skip>) {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -23,6 +23,7 @@ use crate::base::clock;
 use crate::base::process::{Input, Job, ProcessError, Stop, run_job};
 use crate::history::dialogue::Dialogue;
 use crate::history::filters::Cleaning;
+use crate::history::place::Place;
 use crate::history::pointer;
 use crate::history::seen::Seen;
 
@@ -149,7 +150,7 @@ struct Pause {
 
 /// All drivers of one repository, for one asker.
 pub(super) struct Drivers {
-    workdir: PathBuf,
+    place: Place,
     limits: Limits,
     stop: Stop,
     workers: HashMap<BString, Worker>,
@@ -159,9 +160,9 @@ pub(super) struct Drivers {
 }
 
 impl Drivers {
-    pub fn new(workdir: &Path, limits: Limits, stop: &Stop) -> Self {
+    pub fn new(place: &Place, limits: Limits, stop: &Stop) -> Self {
         Self {
-            workdir: workdir.to_owned(),
+            place: place.clone(),
             limits,
             stop: stop.below(),
             workers: HashMap::new(),
@@ -217,7 +218,7 @@ impl Drivers {
         let worker = match self.workers.get_mut(&driver.name) {
             Some(worker) => worker,
             None => {
-                let worker = Worker::start(&self.workdir, self.limits.child, &self.stop);
+                let worker = Worker::start(&self.place, self.limits.child, &self.stop);
                 self.workers.entry(driver.name.clone()).or_insert(worker)
             }
         };
@@ -321,10 +322,10 @@ impl Drop for Drivers {
 }
 
 impl Worker {
-    fn start(workdir: &Path, limit: Duration, stop: &Stop) -> Self {
+    fn start(place: &Place, limit: Duration, stop: &Stop) -> Self {
         let (tasks, inbox) = channel::<Task>();
         let (outbox, answers) = channel();
-        let (workdir, stop) = (workdir.to_owned(), stop.clone());
+        let (place, stop) = (place.clone(), stop.clone());
         let thread = std::thread::spawn(move || {
             let mut dialogue = None;
             loop {
@@ -339,7 +340,11 @@ impl Worker {
                     false => inbox.recv().ok(),
                 };
                 let Some(task) = task else { return };
-                let answer = work(&task, &mut dialogue, &workdir, limit, &stop);
+                let about = place.vault_path(task.rela.as_ref()).map(|it| it.to_string());
+                let at_work =
+                    stop.errands.begin(format!("the filter `{}`", task.driver.name), about);
+                let answer = work(&task, &mut dialogue, &place.workdir, limit, &stop);
+                drop(at_work);
                 if outbox.send(answer).is_err() {
                     return;
                 }

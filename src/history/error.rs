@@ -49,7 +49,7 @@ pub(super) const READ_INDEX: &str = "read the index";
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// A person's operation is under way; what was seen is kept in `wip`.
-    #[error("Waiting: {operation}")]
+    #[error("{operation}")]
     Busy { operation: Operation, wip: Option<CommitId> },
     /// Another program holds a lock of git's; what was seen is kept in `wip`.
     #[error("`{}` has been held for {}", lock.path.display(), clock::age_text(lock.age))]

@@ -155,6 +155,7 @@ impl Hooks {
             hook.display()
         );
         let job = self.job(hook, args, index);
+        let _at_work = self.stop.errands.begin(format!("the hook `{name}`"), None);
         match run_job(&job) {
             Ok(output) if output.status.success() => Ok(()),
             Ok(output) => {
@@ -298,6 +299,7 @@ impl Drop for After {
 
 fn after(hooks: &Hooks) -> Option<String> {
     let hook = hooks.post_commit.as_ref()?;
+    let _at_work = hooks.stop.errands.begin_beside("the hook `post-commit`".to_owned());
     match run_job(&hooks.job(hook, &[], None)) {
         Ok(output) if output.status.success() => None,
         Ok(output) => {

@@ -77,7 +77,7 @@ impl History {
             Err(err) => tracing::warn!(%err, "could not look after a crash"),
         }
         let objects = Objects::new(&repo);
-        let drivers = Drivers::new(&place.workdir, options.limits, &options.stop);
+        let drivers = Drivers::new(&place, options.limits, &options.stop);
         let identity = fs::identity(&place.root)?;
         let settings = SettingsStamp::take(&repo, &place);
         let has_wip = wip::tip(&repo, &options.host)?.is_some();

@@ -225,6 +225,8 @@ impl Terms<'_> {
     }
 
     fn run(&self, job: Job) -> Result<Output, Refusal> {
+        let program = job.program.to_string_lossy();
+        let _at_work = self.stop.errands.begin(format!("the signature by `{program}`"), None);
         run_job(&job).map_err(|err| {
             let remedy = match &err {
                 ProcessError::Start { .. } => {

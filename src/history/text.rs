@@ -226,7 +226,7 @@ impl<'a> Disk<'a> {
         let filters = Filters::new(repo, &index)?;
         // Who asks for a difference waits for it.
         let limits = Limits { patience: Limits::default().child, ..Limits::default() };
-        let drivers = Drivers::new(&place.workdir, limits, &Stop::default());
+        let drivers = Drivers::new(place, limits, &Stop::default());
         let capabilities = git("read Git's settings", repo.filesystem_options())?;
         let (executable_bit, symlinks) = (capabilities.executable_bit, capabilities.symlink);
         Ok(Self { repo, place, filters, drivers, executable_bit, symlinks })

@@ -29,7 +29,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// `1 hit`, `2 hits`.
-fn counted(count: usize, one: &str, many: &str) -> String {
+pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

@@ -64,12 +64,45 @@ pub struct Pending {
     pub held_examples: Vec<String>,
     /// Paths kept out of the branch and why (too large, staged by a person, unreadable).
     pub kept_out: Vec<KeptOut>,
+    /// Filters, hooks and signatures under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_work: Vec<AtWork>,
     /// How far a commit of very many files is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub committing: Option<Committing>,
     /// Why there may be edits that nobody has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
+}
+
+/// Something of the user's own that is done around a commit.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AtWork {
+    /// ``the hook `pre-commit` ``.
+    pub what: String,
+    /// The file that waits for it, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// How many other files wait for the same.
+    #[serde(default)]
+    pub more: usize,
+    pub since: i64,
+    /// Whether edits wait for it: those of `post-commit` do not.
+    pub is_waited_for: bool,
+}
+
+impl AtWork {
+    /// ``the filter `x` is at work on `n.md` for 12 s``.
+    pub fn text(&self, now: i64) -> String {
+        let mut text = format!("{} is at work", self.what);
+        if let Some(path) = &self.path {
+            text.push_str(&format!(" on `{}`", one_line(path)));
+        }
+        if self.more > 0 {
+            text.push_str(&format!(" (and {})", counted(self.more, "other file", "other files")));
+        }
+        format!("{text} for {}", age(self.since, now))
+    }
 }
 
 /// A commit of very many files under way.
@@ -237,15 +270,23 @@ fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
         ("vault", vault_line(status)),
         ("agent", agent_line(&status.agent, now)),
         ("head", head_line(status.head.as_ref(), now)),
-        ("pending", pending_line(&status.pending)),
+        ("pending", pending_line(status)),
     ];
     if !status.pending.held_examples.is_empty() {
         let more = status.pending.held_deletions.saturating_sub(status.pending.held_examples.len());
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         lines.push(("held", format!("{}{more}", status.pending.held_examples.join(", "))));
     }
-    for kept_out in &status.pending.kept_out {
-        lines.push(("kept out", format!("{}: {}", kept_out.path, kept_out.why)));
+    let kept_out = &status.pending.kept_out;
+    for it in kept_out.iter().take(KEPT_OUT_SHOWN) {
+        lines.push(("kept out", format!("{}: {}", it.path, it.why)));
+    }
+    if kept_out.len() > KEPT_OUT_SHOWN {
+        let more = kept_out.len() - KEPT_OUT_SHOWN;
+        lines.push(("kept out", format!("and {more} more (`remd status --json` names all)")));
+    }
+    for it in &status.pending.at_work {
+        lines.push(("at work", it.text(now)));
     }
     lines.push(("index", index_line(&status.index)));
     lines.push(("mount", mount_line(&status.mount)));
@@ -287,14 +328,26 @@ fn head_line(head: Option<&Head>, now: i64) -> String {
     format!("{} on {branch}, {} ago, {}", short(&head.commit), age(head.time, now), head.subject)
 }
 
-fn pending_line(pending: &Pending) -> String {
+/// So many paths that are kept out are named for people; programs get all.
+const KEPT_OUT_SHOWN: usize = 10;
+
+fn pending_line(status: &Status) -> String {
+    let pending = &status.pending;
+    // What is a problem is said there, once.
+    let is_said = |why: &str| status.problems.iter().any(|it| it.what.ends_with(why));
     let mut parts = Vec::new();
-    if pending.edits > 0 {
-        let mut edits = format!("{} not committed yet", counted(pending.edits, "edit", "edits"));
-        if let Some(why) = &pending.waiting_for {
-            edits.push_str(&format!(", waiting for {why}"));
+    match (pending.edits, &pending.waiting_for) {
+        (0, None) => {}
+        (0, Some(why)) if is_said(why) => {}
+        (0, Some(why)) => parts.push(why.clone()),
+        (edits, why) => {
+            let edits = counted(edits, "edit", "edits");
+            let why = why.as_ref().map_or(String::new(), |it| match is_said(it) {
+                true => " (see the problem below)".to_owned(),
+                false => format!(": {it}"),
+            });
+            parts.push(format!("{edits} not committed yet{why}"));
         }
-        parts.push(edits);
     }
     if pending.held_deletions > 0 {
         parts.push(format!(

@@ -42,4 +42,5 @@ mod suspended;
 mod users;
 mod watched;
 mod wild;
+mod words;
 mod workspaces;

@@ -64,10 +64,17 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
     status.summary = "23 deletions wait for your word".to_owned();
     status.pending = Pending {
         edits: 2,
-        waiting_for: Some("`index.lock`".to_owned()),
+        waiting_for: Some("a merge is in progress".to_owned()),
         held_deletions: 23,
         held_examples: vec!["a\nok: forged".to_owned()],
         kept_out: vec![KeptOut { path: "big.md".to_owned(), why: "over 100 MB".to_owned() }],
+        at_work: vec![AtWork {
+            what: "the filter `x`".to_owned(),
+            path: Some("a\nok: forged".to_owned()),
+            more: 1,
+            since: 4588,
+            is_waited_for: true,
+        }],
         committing: None,
         unseen: Some("no agent looks at the disk".to_owned()),
     };
@@ -84,8 +91,9 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
     let page = String::from_utf8(text(&status, 4600)).unwrap();
     assert!(page.starts_with("held: 23 deletions wait for your word\n"), "{page}");
     for line in [
-        "  pending  2 edits not committed yet, waiting for `index.lock`; 23 deletions held back; \
+        "  pending  2 edits not committed yet: a merge is in progress; 23 deletions held back; \
          1 path kept out; unknown: no agent looks at the disk",
+        "  at work  the filter `x` is at work on `a\\nok: forged` (and 1 other file) for 12 s",
         "  held     a\\nok: forged, and 22 more",
         "  kept out big.md: over 100 MB",
         "  index    at 4f2c9e1, 2 commits behind for 3.0 s; 1 note, 2 chunks, 0 links, 1.2 MB",
@@ -99,6 +107,46 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
     assert!(markdown.contains("  - hint: Bring them back"), "{markdown}");
     let back: Status = serde_json::from_slice(&json(&status)).unwrap();
     assert_eq!(back, status);
+}
+
+#[test]
+fn what_waits_is_said_once_and_in_plain_numbers() {
+    let check = |edits, why: Option<&str>, problem: &str, line: &str| {
+        let waiting_for = why.map(str::to_owned);
+        let mut status =
+            Status { pending: Pending { edits, waiting_for, ..Pending::default() }, ..well() };
+        if !problem.is_empty() {
+            status.problems = vec![Problem { what: problem.to_owned(), ..Problem::default() }];
+        }
+        let page = String::from_utf8(text(&status, 4600)).unwrap();
+        assert!(page.lines().any(|it| it == format!("  pending  {line}")), "{line}\n{page}");
+    };
+    check(0, None, "", "nothing");
+    check(1, None, "", "1 edit not committed yet");
+    check(
+        2,
+        Some("paused (`remd resume`)"),
+        "",
+        "2 edits not committed yet: paused (`remd resume`)",
+    );
+    check(0, Some("paused (`remd resume`)"), "", "paused (`remd resume`)");
+    let merge = Some("a merge is in progress");
+    check(
+        1,
+        merge,
+        "Edits wait: a merge is in progress",
+        "1 edit not committed yet (see the problem below)",
+    );
+    check(0, merge, "Edits wait: a merge is in progress", "nothing");
+}
+
+#[test]
+fn many_that_are_kept_out_stay_one_screen() {
+    let kept_out = (0..1000).map(|at| KeptOut { path: format!("{at}.md"), why: "x".to_owned() });
+    let pending = Pending { kept_out: kept_out.collect(), ..Pending::default() };
+    let page = String::from_utf8(text(&Status { pending, ..well() }, 4600)).unwrap();
+    assert!(page.lines().count() < 24, "{page}");
+    assert!(page.contains("1000 paths kept out") && page.contains("and 990 more"), "{page}");
 }
 
 #[test]
