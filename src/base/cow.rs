@@ -67,6 +67,21 @@ impl<K: Hash + Eq + Clone, V: Clone> CowMap<K, V> {
     }
 }
 
+impl<K: Hash + Eq + Clone, V: Clone> FromIterator<(K, V)> for CowMap<K, V> {
+    /// Of one key the last value counts.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
+        let each = pairs.size_hint().0 / SHARDS;
+        let mut shards: Vec<Shard<K, V>> = Vec::with_capacity(SHARDS);
+        shards.resize_with(SHARDS, || Shard::with_capacity_and_hasher(each, Default::default()));
+        for (key, value) in pairs {
+            shards[shard_of(&key)].insert(key, value);
+        }
+        let length = shards.iter().map(HashMap::len).sum();
+        Self { shards: Arc::new(shards.into_iter().map(Arc::new).collect()), length }
+    }
+}
+
 impl<K: Hash + Eq + Clone, V: Clone> Default for CowMap<K, V> {
     fn default() -> Self {
         Self::new()
@@ -142,6 +157,8 @@ mod tests {
                     kept = Some((map.clone(), model.clone()));
                 }
             }
+            let at_once: CowMap<u64, u8> = model.clone().into_iter().collect();
+            prop_assert!(at_once == map && at_once.len() == map.len());
             for (map, model) in kept.into_iter().chain([(map, model)]) {
                 let all: HashMap<u64, u8> = map.iter().map(|(key, value)| (*key, *value)).collect();
                 prop_assert_eq!(all, model);

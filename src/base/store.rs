@@ -10,6 +10,8 @@
 //! readers. Between two batches the file is not open for writing, so that its disk can be made
 //! read-only or taken away.
 
+mod replay;
+
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -241,32 +243,6 @@ impl Store {
             fs::at("truncate", &self.path, file.set_len(self.length))?;
         }
         Ok(file)
-    }
-
-    /// Gives each line but headings and cursors to `each`, oldest first, with its number.
-    pub fn replay(
-        &self,
-        mut each: impl FnMut(u64, &[u8]) -> Result<(), String>,
-    ) -> Result<(), StoreError> {
-        let mut number = 0;
-        for (at, frame) in self.frames.iter().enumerate() {
-            let raw = self.decode(frame)?;
-            let mut lines: Vec<&[u8]> =
-                raw.split(|it| *it == b'\n').filter(|it| !it.is_empty()).collect();
-            if frame.has_cursor {
-                lines.pop();
-            }
-            for line in lines.into_iter().skip(usize::from(at == 0)) {
-                each(number, line).map_err(|why| self.corrupt(why))?;
-                number += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Checks the hash of every frame, without decoding.
-    pub fn verify(&self) -> Result<(), StoreError> {
-        self.frames.iter().try_for_each(|frame| self.read_frame(frame).map(drop))
     }
 
     /// A store to take this one's place, beside it; nothing changes until

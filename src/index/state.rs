@@ -6,7 +6,9 @@
 //! **Invariant:** a path has at most one living card, and the counts are those of the living.
 
 use std::collections::HashMap;
+use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};
+use std::thread::{self, ScopedJoinHandle};
 
 use crate::base::cow::CowMap;
 use crate::index::card::{Card, Edge};
@@ -57,6 +59,26 @@ impl State {
             links: 0,
             ambiguous: Arc::default(),
         }
+    }
+
+    /// The state of these notes, each at a path of its own: what putting one after the other gives,
+    /// sooner.
+    pub(super) fn of(layout: &Layout, cards: &[Arc<Card>]) -> Self {
+        thread::scope(|scope| {
+            let names = scope.spawn(|| cards.iter().map(|it| it.path.clone()).collect());
+            let sources = scope.spawn(|| sources_of(cards));
+            let by_path = scope.spawn(|| cards.iter().map(placed).collect());
+            Self {
+                by_id: cards.iter().map(|it| (it.id, Arc::clone(it))).collect(),
+                troubled: cards.iter().filter(|it| !it.problems.is_empty()).map(placed).collect(),
+                chunks: cards.iter().map(|it| it.chunks.len()).sum(),
+                links: cards.iter().map(|it| it.links.len()).sum(),
+                by_path: joined(by_path),
+                names: joined(names),
+                sources: joined(sources),
+                ..Self::new(layout)
+            }
+        })
     }
 
     /// Puts a card in the place of the one its path had.
@@ -248,6 +270,23 @@ impl Tie {
             self.relation.clone_from(&edge.relation);
         }
     }
+}
+
+fn placed(card: &Arc<Card>) -> (VaultPath, Arc<Card>) {
+    (card.path.clone(), Arc::clone(card))
+}
+
+/// For each key, the notes that have a link with it.
+fn sources_of(cards: &[Arc<Card>]) -> CowMap<NameKey, Arc<Vec<u64>>> {
+    let mut keyed: Vec<(NameKey, u64)> =
+        cards.iter().flat_map(|card| link_keys(card).into_iter().map(|it| (it, card.id))).collect();
+    keyed.sort_unstable();
+    let ids = |it: &[(NameKey, u64)]| Arc::new(it.iter().map(|it| it.1).collect());
+    keyed.chunk_by(|a, b| a.0 == b.0).map(|it| (it[0].0, ids(it))).collect()
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|fault| resume_unwind(fault))
 }
 
 fn link_keys(card: &Card) -> Vec<NameKey> {

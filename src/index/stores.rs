@@ -7,17 +7,23 @@
 //! them whenever the path was there before.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
+use crate::base::cow::Quick;
 use crate::base::fs;
 use crate::base::store::{Batch, Heading, Store, StoreError};
-use crate::index::card::{AnyLine, Card, CatalogLine, ChunkLine, GraphLine, Tombstone};
+use crate::index::card::{AnyLine, Card, CatalogLine, ChunkLine, Edge, GraphLine, Tombstone};
 use crate::index::state::State;
 use crate::vault::{Layout, NoteDoc, VaultPath};
 
 /// Changes when a line changes its meaning.
 const VERSION: u32 = 2;
+
+type ByPath<T> = HashMap<VaultPath, T, BuildHasherDefault<Quick>>;
 
 /// The open stores.
 pub(super) struct Stores {
@@ -106,34 +112,57 @@ impl Stores {
             .then_some(own)
     }
 
-    /// The living cards, read from the catalog and the graph.
+    /// The living notes, read from the catalog and, beside it, the graph; and the highest number
+    /// that any note ever had.
     pub(super) fn read(&self, layout: &Layout) -> Result<(State, u64), StoreError> {
-        let mut cards: HashMap<VaultPath, Card> = HashMap::new();
-        let mut highest = 0;
-        self.catalog.replay(|_, line| {
+        let (cards, links) = thread::scope(|scope| {
+            let links = scope.spawn(|| self.read_links());
+            let cards = self.read_cards();
+            (cards, links.join().unwrap_or_else(|fault| resume_unwind(fault)))
+        });
+        let ((cards, highest), mut links) = (cards?, links?);
+        let linked = |(path, mut card): (VaultPath, Box<Card>)| {
+            if let Some(links) = links.remove(&path) {
+                card.links = links;
+            }
+            Arc::from(card)
+        };
+        Ok((State::of(layout, &cards.into_iter().map(linked).collect::<Vec<_>>()), highest))
+    }
+
+    /// The living cards, still without links.
+    fn read_cards(&self) -> Result<(ByPath<Box<Card>>, u64), StoreError> {
+        let (mut cards, mut highest) = (ByPath::default(), 0);
+        let understand = |line: &[u8]| {
             let line: CatalogLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
-            if line.deleted {
-                cards.remove(&line.path()?);
-                return Ok(());
+            match line.deleted {
+                true => line.path().map(Err),
+                false => line.read().map(Box::new).map(Ok),
             }
-            let card = line.read()?;
-            highest = highest.max(card.id);
-            cards.insert(card.path.clone(), card);
-            Ok(())
+        };
+        self.catalog.replay_understood(understand, |line| match line {
+            Ok(card) => {
+                highest = highest.max(card.id);
+                cards.insert(card.path.clone(), card);
+            }
+            Err(gone) => {
+                cards.remove(&gone);
+            }
         })?;
-        self.graph.replay(|_, line| {
+        Ok((cards, highest))
+    }
+
+    /// The last links of each path; a tombstone has none.
+    fn read_links(&self) -> Result<ByPath<Box<[Edge]>>, StoreError> {
+        let mut links = ByPath::default();
+        let understand = |line: &[u8]| {
             let line: GraphLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
-            // A tombstone has no links.
-            if let Some(card) = cards.get_mut(&line.path()?) {
-                card.links = line.links();
-            }
-            Ok(())
+            Ok((line.path()?, line.links()))
+        };
+        self.graph.replay_understood(understand, |(path, edges)| {
+            links.insert(path, edges);
         })?;
-        let mut state = State::new(layout);
-        for card in cards.into_values() {
-            state.put(Arc::new(card));
-        }
-        Ok((state, highest))
+        Ok(links)
     }
 
     /// Appends and forces to the disk; all stores are true for `at` from then on.

@@ -208,11 +208,18 @@ impl Names {
 
 impl FromIterator<VaultPath> for Names {
     fn from_iter<I: IntoIterator<Item = VaultPath>>(paths: I) -> Self {
-        let mut names = Self::default();
-        for path in paths {
-            names.insert(path);
-        }
-        names
+        let mut keyed: Vec<(NameKey, VaultPath)> =
+            paths.into_iter().map(|it| (key_of_path(&it), it)).collect();
+        keyed.sort_unstable_by(|(a, one), (b, other)| {
+            a.cmp(b).then_with(|| rank(one).cmp(&rank(other)))
+        });
+        keyed.dedup();
+        let count = keyed.len();
+        let buckets = keyed
+            .chunk_by(|a, b| a.0 == b.0)
+            .map(|it| (it[0].0, it.iter().map(|it| it.1.clone()).collect()))
+            .collect();
+        Self { buckets, count }
     }
 }
 
