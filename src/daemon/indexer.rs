@@ -73,6 +73,8 @@ struct Work {
     backoff: Backoff,
     /// The next look at what Git did not give.
     reread: Backoff,
+    /// Whether an index was open before and was given up.
+    is_suspect: bool,
 }
 
 /// A handle on the indexer; cloning shares it.
@@ -103,7 +105,7 @@ impl Indexer {
         let metadata = self.house.vault.join(&layout.metadata);
         let [backoff, reread] =
             [Backoff::new(MIN_RETRY, MAX_RETRY), Backoff::new(MIN_RETRY, MAX_RETRY)];
-        let mut work = Work { index: None, layout, metadata, backoff, reread };
+        let mut work = Work { index: None, layout, metadata, backoff, reread, is_suspect: false };
         while !self.is_stopped() {
             let followed =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
@@ -116,6 +118,9 @@ impl Indexer {
                 Ok(Err(FollowError::VaultAway)) => {}
                 Ok(Err(err)) => {
                     self.unwell(&err);
+                    if let FollowError::Index(IndexError::Damaged(_)) = &err {
+                        self.house.shelf.update(|it| it.view = None);
+                    }
                     if err.spoils_the_index() {
                         work.index = None;
                     }
@@ -163,12 +168,15 @@ impl Indexer {
         }
         if work.index.is_none() {
             self.make_folder(&work.layout)?;
-            let (mut index, opened) = Index::open(&work.metadata, &work.layout)?;
+            // Only what nothing was amiss with is searched before it is looked at as a whole.
+            let open = if work.is_suspect { Index::open } else { Index::open_soon };
+            work.is_suspect = true;
+            let (mut index, opened) = open(&work.metadata, &work.layout)?;
             self.show_opened(&index);
             self.catch_up_from(&mut index, opened, &work.layout)?;
             work.index = Some(index);
         }
-        let Work { index: Some(index), layout, metadata, backoff, reread } = work else {
+        let Work { index: Some(index), layout, metadata, backoff, reread, .. } = work else {
             return Ok(());
         };
         let mut seen = 0;
@@ -180,7 +188,11 @@ impl Indexer {
                 None if resting => LOOK_AT_FILES,
                 None => REST,
             };
-            let limit = if backoff.is_waiting() { cause::LOOK } else { limit };
+            let limit = match index.is_proven() {
+                _ if backoff.is_waiting() => cause::LOOK,
+                true => limit,
+                false => Duration::ZERO,
+            };
             let newer = self.house.ledger.wait_newer(seen, limit);
             let quiet = newer.is_none();
             if let Err(damage) = index.check()
@@ -189,10 +201,7 @@ impl Indexer {
                 if !self.house.is_vault_there() {
                     return Err(FollowError::VaultAway);
                 }
-                let what = format!("The index is looked at anew: {damage}");
-                let remedy =
-                    "It mends itself; keep other programs out of the folder of derived state.";
-                self.house.problems.report("index", Level::Warning, &what, remedy);
+                self.look_anew(&damage.to_string());
                 if let Damage::Changed(_) = damage {
                     // Nothing of it is believed until then.
                     self.house.shelf.update(|it| it.view = None);
@@ -226,6 +235,27 @@ impl Indexer {
             if backoff.is_waiting() && !backoff.is_due(metadata) {
                 continue;
             }
+            if !index.is_proven() {
+                match index.prove() {
+                    Ok(()) if backoff.is_waiting() => {
+                        backoff.over();
+                        seen = 0;
+                        self.house.problems.clear("index");
+                    }
+                    Ok(()) => {}
+                    Err(IndexError::Damaged(what)) => {
+                        self.look_anew(&format!("it was damaged, and so may answers be: {what}"));
+                        self.house.shelf.update(|it| it.view = None);
+                        work.index = None;
+                        return Ok(());
+                    }
+                    Err(err) => {
+                        self.unwell(&err.into());
+                        backoff.failed(metadata);
+                    }
+                }
+                continue;
+            }
             let is_owed = staged_since.is_some_and(|it| clock::now() - it >= MAX_STAGED_FOR);
             let done = match staged_since {
                 Some(_) if quiet || is_owed || backoff.is_waiting() => self.flush(index),
@@ -251,6 +281,12 @@ impl Indexer {
                 Err(err) => return Err(err),
             }
         }
+    }
+
+    fn look_anew(&self, why: &str) {
+        let what = format!("The index is looked at anew: {why}");
+        let remedy = "It mends itself; keep other programs out of the folder of derived state.";
+        self.house.problems.report("index", Level::Warning, &what, remedy);
     }
 
     /// Makes the folder of derived state, and nothing above the vault.

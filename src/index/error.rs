@@ -49,6 +49,9 @@ pub enum IndexError {
     Disk(#[source] Arc<std::io::Error>),
     #[error("Keyword index failed")]
     Keyword(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Its files are not what was written.
+    #[error("Index is damaged: {0}")]
+    Damaged(String),
     /// [`Opened::Rebuild`] was not followed by a build.
     #[error("Index has to be built first")]
     NotBuilt,
@@ -65,7 +68,9 @@ impl IndexError {
         match self {
             Self::Stores(StoreError::Io(err)) => Trouble::of(&err.source),
             Self::Lock(err) | Self::Disk(err) => Trouble::behind(&**err),
-            Self::Stores(_) | Self::Busy | Self::Keyword(_) | Self::NotBuilt => None,
+            Self::Stores(_) | Self::Busy | Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => {
+                None
+            }
         }
     }
 
@@ -80,7 +85,7 @@ impl IndexError {
             Self::Lock(_) | Self::Disk(_) => {
                 Some("Check that its folder is there and can be written, and its disk.".to_owned())
             }
-            Self::Keyword(_) | Self::NotBuilt => Some(
+            Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => Some(
                 "It is made anew from the notes by itself; if that fails again, stop the agent \
                  and delete `mem_metadata`."
                     .to_owned(),
@@ -111,6 +116,16 @@ impl From<TantivyError> for IndexError {
         match io.filter(|it| Trouble::behind(&***it).is_some()) {
             Some(io) => Self::Disk(Arc::clone(io)),
             None => Self::Keyword(Box::new(err)),
+        }
+    }
+}
+
+impl From<Why> for IndexError {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::Unreadable(err) => Self::Disk(err),
+            Why::Corrupt(what) => Self::Damaged(what),
+            why => Self::Damaged(why.to_string()),
         }
     }
 }

@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use serde::{Deserialize, Serialize};
 use tantivy::indexer::{LogMergePolicy, UserOperation};
@@ -29,6 +30,7 @@ use crate::index::error::{IndexError, Opened, Why};
 use crate::index::guard::{Damage, Guard};
 use crate::index::merge::worth_merging;
 use crate::index::overlay::{Overlay, Waiting};
+use crate::index::proof::{Proof, When};
 use crate::index::rebuild::Rebuild;
 use crate::index::schema::{self, Fields};
 use crate::index::shelf::Shelf;
@@ -60,6 +62,8 @@ pub struct Index {
     overlay: Overlay,
     /// Whether a store may hold more of a path than the others know.
     cautious: bool,
+    /// What of the files has still to be looked at.
+    proof: Option<Proof>,
     pub(super) view: Arc<IndexView>,
     /// One writer a folder, be it an agent or a command; `None` where no folder can be made.
     _lock: Option<DirLock>,
@@ -91,8 +95,22 @@ const WRITER_BUDGET: usize = 20 << 20;
 const MOST_STAGED: usize = 1000;
 
 impl Index {
-    /// Opens the index in the vault's folder for derived state.
+    /// Opens the index in the vault's folder for derived state, and looks at all that is in it.
     pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
+        Self::open_and(When::Before, metadata_dir, layout)
+    }
+
+    /// Opens it to be searched soon: where it is large, whether all in it is what was written has
+    /// to be looked at afterwards ([`Self::prove`]). Nothing is written to it before.
+    pub fn open_soon(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
+        Self::open_and(When::Meanwhile, metadata_dir, layout)
+    }
+
+    fn open_and(
+        when: When,
+        metadata_dir: &Path,
+        layout: &Layout,
+    ) -> Result<(Self, Opened), IndexError> {
         let fields = Arc::new(Fields::new());
         let mut index = Self {
             _lock: lock(metadata_dir)?,
@@ -104,6 +122,7 @@ impl Index {
             at: None,
             overlay: Overlay::default(),
             cautious: false,
+            proof: None,
             view: IndexView::assemble(
                 State::new(layout),
                 Vec::new(),
@@ -115,7 +134,7 @@ impl Index {
             ),
             fields,
         };
-        let opened = index.open_disk()?;
+        let opened = index.open_disk(when)?;
         index.publish(None);
         Ok((index, opened))
     }
@@ -162,7 +181,10 @@ impl Index {
             self.publish(None);
             return Ok(());
         }
-        let flushed = self.write_waiting().map_err(|err| self.with_its_cause(err));
+        let flushed = self
+            .prove_all()
+            .and_then(|()| self.write_waiting())
+            .map_err(|err| self.with_its_cause(err));
         self.renew_guard();
         match &flushed {
             Ok(()) => {
@@ -186,6 +208,8 @@ impl Index {
     /// lines gone, small segments made one, the writer closed and its memory given back.
     pub fn rest(&mut self) -> Result<(), IndexError> {
         self.flush()?;
+        // What is damaged must not get into what is written anew.
+        self.prove_all()?;
         let rested = self.tidy_up();
         self.renew_guard();
         self.publish(None);
@@ -200,6 +224,29 @@ impl Index {
             Some(disk) => disk.guard.check_segments(),
             None => Ok(()),
         }
+    }
+
+    /// Whether all is known to be what was written.
+    pub fn is_proven(&self) -> bool {
+        self.proof.is_none()
+    }
+
+    /// Looks at the next part of what was opened. After [`IndexError::Damaged`] it is of no use any
+    /// more, and what was found in it may have been wrong.
+    pub fn prove(&mut self) -> Result<(), IndexError> {
+        if let (Some(proof), Some(disk)) = (&mut self.proof, &self.disk)
+            && proof.step(&disk.stores, &disk.keyword).map_err(IndexError::from)?
+        {
+            self.proof = None;
+        }
+        Ok(())
+    }
+
+    fn prove_all(&mut self) -> Result<(), IndexError> {
+        while !self.is_proven() {
+            self.prove()?;
+        }
+        Ok(())
     }
 
     /// A thread of tantivy's that met a full disk ends, and does not say why.
@@ -245,10 +292,12 @@ impl Index {
     pub fn begin_rebuild(&mut self, total: usize) -> Result<Rebuild<'_>, IndexError> {
         self.overlay = Overlay::default();
         self.cautious = false;
+        self.proof = None;
+        Proof::forget(&self.dir);
         Rebuild::begin(self, total)
     }
 
-    fn open_disk(&mut self) -> Result<Opened, IndexError> {
+    fn open_disk(&mut self, when: When) -> Result<Opened, IndexError> {
         // Before anything is read, so that what changes meanwhile is seen.
         let guard = Arc::new(Guard::of(&self.dir));
         let stores = match Stores::open(&self.dir) {
@@ -264,20 +313,33 @@ impl Index {
             Ok(keyword) => keyword,
             Err(why) => return rebuild(why),
         };
-        match keyword.validate_checksum() {
-            Ok(bad) if bad.is_empty() => {}
-            Ok(bad) => return rebuild(Why::Corrupt(format!("{bad:?}"))),
-            Err(err) => return rebuild(Why::from(err)),
-        }
-        let shelf = match Shelf::of(&keyword, &self.fields, None) {
-            Ok(shelf) => Arc::new(shelf),
-            Err(err) => return rebuild(Why::from(err)),
-        };
         let (cursors, generation) = match cursors(&stores, &keyword) {
             Ok(found) => found,
             Err(why) => return rebuild(why),
         };
-        let (state, highest) = match stores.read(&self.layout) {
+        let mut proof = match Proof::of(&self.dir, &keyword) {
+            Ok(proof) => proof,
+            Err(why) => return rebuild(why),
+        };
+        let proof = match proof.may_wait(when) {
+            true => Some(proof),
+            false => match proof.finish(&stores, &keyword) {
+                Ok(()) => None,
+                Err(why) => return rebuild(why),
+            },
+        };
+        // Beside each other: both take long where there are many notes.
+        let (read, shelf) = thread::scope(|scope| {
+            let shelf = scope.spawn(|| Shelf::of(&keyword, &self.fields, None));
+            (stores.read(&self.layout), shelf.join())
+        });
+        let shelf = match shelf {
+            Ok(Ok(shelf)) => Arc::new(shelf),
+            Ok(Err(err)) => return rebuild(Why::from(err)),
+            // What is damaged makes tantivy panic here and there.
+            Err(_) => return rebuild(Why::Corrupt("unreadable segments".to_owned())),
+        };
+        let (state, highest) = match read {
             Ok(read) => read,
             Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
             Err(err) => return Err(err.into()),
@@ -290,6 +352,7 @@ impl Index {
         let graves = (!self.cautious).then(|| Arc::new(Graves::none(&shelf)));
         let writer = None;
         self.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
+        self.proof = proof;
         // Opening may have cut a torn tail off.
         self.renew_guard();
         Ok(Opened::Ready { cursors })

@@ -19,6 +19,7 @@ mod keyword;
 mod living;
 mod merge;
 mod overlay;
+mod proof;
 mod reader;
 mod rebuild;
 mod schema;

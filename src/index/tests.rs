@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::base::clock;
 use crate::index::testing::{built, commit, facts, hits, open, path, put, rebuild, remove};
-use crate::index::{Ask, Index, IndexReader, Opened, Update, Why};
+use crate::index::{Ask, Index, IndexError, IndexReader, Opened, Update, Why};
 use crate::vault::{CommitId, Layout};
 
 const QUERIES: [&str; 7] =
@@ -281,6 +281,67 @@ fn damage_in_a_segment_is_noticed() {
     std::fs::write(&segment, &bytes).unwrap();
     let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
     assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{opened:?}");
+}
+
+#[test]
+fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
+    let layout = Layout::default();
+    let notes = || vec![put("a.md", "tide tables"), put("b.md", "[[a]]")];
+    let names = [
+        "file_store/file_chunks_default_v1.jsonl.zst",
+        "file_catalog/digest.jsonl.zst",
+        "keyword_index/*.idx",
+        "keyword_index/*.store",
+    ];
+    for name in names {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open(dir.path(), notes(), commit(1)));
+        // Whole: searched at once, proven in steps, and no mark is left.
+        let (mut index, opened) = Index::open_soon(dir.path(), &layout).unwrap();
+        assert!(matches!(opened, Opened::Ready { .. }), "{opened:?}");
+        assert!(!index.is_proven() && dir.path().join("unproven").exists());
+        assert_eq!(hits(&index.view(), "tide").len(), 1);
+        let mut steps = 0;
+        while !index.is_proven() {
+            index.prove().unwrap();
+            steps += 1;
+        }
+        assert!(steps > 5 && !dir.path().join("unproven").exists(), "{steps}");
+        drop(index);
+        // Damaged, in its last bytes but the footer: not believed for long, and not written to.
+        let file = match name.split_once('*') {
+            None => dir.path().join(name),
+            Some((folder, end)) => std::fs::read_dir(dir.path().join(folder))
+                .unwrap()
+                .map(|it| it.unwrap().path())
+                .find(|it| it.to_str().unwrap().ends_with(end))
+                .unwrap(),
+        };
+        let mut bytes = std::fs::read(&file).unwrap();
+        let at = if name.contains('*') { 2 } else { 30 };
+        bytes[at] ^= 0xff;
+        std::fs::write(&file, &bytes).unwrap();
+        let left =
+            |dir: &std::path::Path| std::fs::read(dir.join("keyword_index/meta.json")).unwrap();
+        let before = left(dir.path());
+        let (mut index, opened) = Index::open_soon(dir.path(), &layout).unwrap();
+        if let Opened::Ready { .. } = opened {
+            let err = index.apply(vec![put("c.md", "tide")], commit(2)).unwrap_err();
+            assert!(matches!(err, IndexError::Damaged(_)), "{name}: {err}");
+            assert_eq!(left(dir.path()), before, "{name}");
+            drop(index);
+            // The next one is warned, as after a kill.
+            let opened = Index::open_soon(dir.path(), &layout).unwrap().1;
+            assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
+        } else {
+            drop(index);
+        }
+        let (mut index, opened) = Index::open(dir.path(), &layout).unwrap();
+        assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
+        rebuild(&mut index, notes(), commit(2));
+        assert!(index.is_proven());
+        assert_eq!(hits(&index.view(), "tide").len(), 1);
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod machine_vault;
 mod mountpoint;
 mod names;
 mod odd_notes;
+mod opened;
 mod packing;
 mod page;
 mod people;
