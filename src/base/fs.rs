@@ -104,7 +104,8 @@ pub fn lstat(path: &Path) -> Result<Metadata, PathError> {
 pub fn lstat_if_there(path: &Path) -> Result<Option<Metadata>, PathError> {
     match lstat(path) {
         Ok(meta) => Ok(Some(meta)),
-        Err(err) if err.is_absent() => Ok(None),
+        // Symlinks on the way that lead in a circle lead to nothing.
+        Err(err) if err.is_absent() || err.source.raw_os_error() == Some(libc::ELOOP) => Ok(None),
         Err(err) => Err(err),
     }
 }
@@ -237,6 +238,11 @@ pub fn open_to_append(path: &Path) -> Result<File, PathError> {
 /// Makes a new file; an error if something is there already.
 pub fn create_new(path: &Path) -> Result<File, PathError> {
     at("create", path, OpenOptions::new().write(true).create_new(true).open(path))
+}
+
+/// The same for a file that nobody may write to once it is closed.
+pub fn create_new_read_only(path: &Path) -> Result<File, PathError> {
+    at("create", path, OpenOptions::new().write(true).create_new(true).mode(0o444).open(path))
 }
 
 /// Appends `bytes` in one write, making the file where there is none.

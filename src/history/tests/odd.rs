@@ -169,3 +169,19 @@ fn clean_filters_run_and_a_failing_one_keeps_its_file_out() {
     assert_eq!(vault.snapshot_all().head, None);
     assert_eq!(vault.git(&["status", "--porcelain"]), "?? bundle.zip\n");
 }
+
+/// What lay in a folder is gone when a link that leads into itself takes the folder's place: the
+/// path is one that nothing can be at, not one that keeps changing.
+#[test]
+fn a_folder_becomes_a_link_in_a_circle() {
+    let mut vault = Vault::new();
+    vault.write("d/a.md", "one");
+    vault.write("d/deep/b.md", "two");
+    vault.snapshot_all();
+    std::fs::remove_dir_all(vault.path("d")).unwrap();
+    std::os::unix::fs::symlink("d/a.md", vault.path("d")).unwrap();
+    let snapshot = vault.snapshot(&["d", "d/a.md", "d/deep/b.md"]);
+    assert!(snapshot.again.is_empty() && snapshot.kept_out.is_empty(), "{snapshot:?}");
+    assert_eq!(vault.git(&["ls-tree", "-r", "--name-only", "HEAD"]), "d\n");
+    vault.assert_clean();
+}
