@@ -77,8 +77,8 @@ pub fn update(
     })
 }
 
-/// The same; of a note whose object in Git is damaged only the name is indexed, with the reason
-/// among its problems, so that it does not keep its neighbours out.
+/// The same; of a note whose object in Git is damaged, or not here, only the name is indexed, with
+/// the reason among its problems, so that it does not keep its neighbours out.
 pub fn update_or_name(
     reader: &Reader,
     path: VaultPath,
@@ -92,7 +92,11 @@ pub fn update_or_name(
     // A repository that is gone as a whole is another matter.
     reader.head()?;
     let mut doc = read_note(&path, b"");
-    doc.problems = vec![format!("{NOT_IN_GIT}: {}", chain(&err))];
+    let is_left_out = entry.is_some_and(|it| reader.is_left_out(it.blob));
+    doc.problems = vec![match is_left_out {
+        true => format!("{LEFT_OUT}: it is a partial clone, and nothing is fetched"),
+        false => format!("{NOT_IN_GIT}: {}", chain(&err)),
+    }];
     // The content is unknown: whatever is read later is another one.
     let Some(blob) = BlobId::from_bytes(&[0; 20]) else { return Err(err) };
     Ok(Update::Put { role: role_of(&path, layout), blob, doc, path })
@@ -101,10 +105,22 @@ pub fn update_or_name(
 /// How the problem of a note begins whose content Git does not give.
 const NOT_IN_GIT: &str = "cannot be read from Git";
 
+/// The same where the content was never here.
+const LEFT_OUT: &str = "its text is with the remote only";
+
 /// The notes of a view whose content Git did not give.
 pub fn not_in_git(view: &IndexView) -> impl Iterator<Item = &Card> {
-    let is_damaged = |it: &&Card| it.problems.iter().any(|it| it.starts_with(NOT_IN_GIT));
-    view.troubled().iter().map(|it| &**it).filter(is_damaged)
+    with_problem(view, NOT_IN_GIT)
+}
+
+/// The notes of a view whose content a partial clone has not got.
+pub fn left_out(view: &IndexView) -> impl Iterator<Item = &Card> {
+    with_problem(view, LEFT_OUT)
+}
+
+fn with_problem<'a>(view: &'a IndexView, start: &'static str) -> impl Iterator<Item = &'a Card> {
+    let has_it = move |it: &&Card| it.problems.iter().any(|it| it.starts_with(start));
+    view.troubled().iter().map(|it| &**it).filter(has_it)
 }
 
 /// Whether the content of a path is read for the index: a symlink's is only its target.

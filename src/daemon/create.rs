@@ -100,7 +100,8 @@ fn make(root: &Path, settings: &Settings, options: &Options) -> Result<Made, Cre
                 fs::remove_file(&pending)?;
                 return Ok(Made::FromTemplate);
             }
-            if fs::lstat_if_there(&git_dir.join("remd"))?.is_some() {
+            // Another vault in the same repository says nothing of this one.
+            if settings::is_settled(root)? {
                 return Ok(Made::Already);
             }
             keep_foreign_stores(root, &settings.layout)?;

@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
 use crate::base::trouble::Trouble;
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
-use crate::daemon::changes::{changed_since, indexed, not_in_git, update, update_or_name};
+use crate::daemon::changes::{changed_since, indexed, update_or_name};
 use crate::daemon::committer::chain;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
 use crate::history::ReadError;
-use crate::index::{Card, Damage, Index, IndexError, IndexView, Opened, Update, Why};
+use crate::index::{Damage, Index, IndexError, IndexView, Opened, Update, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// Staged notes become durable when nothing came for this long …
@@ -46,7 +46,7 @@ const MANY: usize = 500;
 
 /// Why the index could not follow.
 #[derive(Debug, thiserror::Error)]
-enum FollowError {
+pub(super) enum FollowError {
     #[error(transparent)]
     Index(#[from] IndexError),
     #[error(transparent)]
@@ -62,7 +62,7 @@ enum FollowError {
 const MOST_IN_MEMORY: usize = 2000;
 
 /// What to do where Git's own data is damaged.
-const DAMAGED_HISTORY: &str = "Run `git fsck` in the vault; bring what is missing from another \
+pub(super) const DAMAGED_HISTORY: &str = "Run `git fsck` in the vault; bring what is missing from another \
     clone (`git fetch`) or a backup. The index goes on by itself then.";
 
 /// What the thread has in hand.
@@ -75,12 +75,14 @@ struct Work {
     reread: Backoff,
     /// Whether an index was open before and was given up.
     is_suspect: bool,
+    /// When there were other packs than before, at the last look at what a partial clone left out.
+    packs: Option<SystemTime>,
 }
 
 /// A handle on the indexer; cloning shares it.
 #[derive(Clone)]
 pub struct Indexer {
-    house: House,
+    pub(super) house: House,
     stop: Arc<AtomicBool>,
 }
 
@@ -105,7 +107,8 @@ impl Indexer {
         let metadata = self.house.vault.join(&layout.metadata);
         let [backoff, reread] =
             [Backoff::new(MIN_RETRY, MAX_RETRY), Backoff::new(MIN_RETRY, MAX_RETRY)];
-        let mut work = Work { index: None, layout, metadata, backoff, reread, is_suspect: false };
+        let mut work =
+            Work { index: None, layout, metadata, backoff, reread, is_suspect: false, packs: None };
         while !self.is_stopped() {
             let followed =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
@@ -176,7 +179,7 @@ impl Indexer {
             self.catch_up_from(&mut index, opened, &work.layout)?;
             work.index = Some(index);
         }
-        let Work { index: Some(index), layout, metadata, backoff, reread, .. } = work else {
+        let Work { index: Some(index), layout, metadata, backoff, reread, packs, .. } = work else {
             return Ok(());
         };
         let mut seen = 0;
@@ -228,7 +231,10 @@ impl Indexer {
                     }
                 }
             }
-            if quiet && self.read_again(index, reread, layout)? {
+            if quiet
+                && (self.read_again(index, reread, layout)?
+                    || self.read_what_came(index, packs, layout)?)
+            {
                 resting = false;
                 staged_since.get_or_insert(clock::now());
             }
@@ -302,48 +308,6 @@ impl Indexer {
             }
         }
         Ok(())
-    }
-
-    /// Looks again at the notes that Git did not give; says whether one of them came in.
-    fn read_again(
-        &self,
-        index: &mut Index,
-        reread: &mut Backoff,
-        layout: &Layout,
-    ) -> Result<bool, FollowError> {
-        let git_dir = &self.house.git_dir;
-        let view = index.view();
-        let damaged: Vec<&Card> = not_in_git(&view).collect();
-        let (Some(first), Some(head)) = (damaged.first(), view.at()) else {
-            reread.over();
-            self.house.problems.clear("git-objects");
-            return Ok(false);
-        };
-        if reread.is_waiting() && !reread.is_due(git_dir) {
-            return Ok(false);
-        }
-        let what = match damaged.len() {
-            1 => format!("`{}` {}", first.path, first.problems.join("; ")),
-            count => format!("{count} notes, as `{}`, {}", first.path, first.problems.join("; ")),
-        };
-        self.house.problems.report("git-objects", Level::Error, &what, DAMAGED_HISTORY);
-        let mut updates = Vec::new();
-        for card in damaged {
-            let entry = self.house.reader.entry(head, &card.path);
-            // What still cannot be read stays named.
-            if let Ok(found) =
-                entry.and_then(|it| update(&self.house.reader, card.path.clone(), it, layout))
-            {
-                updates.push(found);
-            }
-        }
-        reread.failed(git_dir);
-        let came_in = !updates.is_empty();
-        index.stage(updates, head)?;
-        if came_in {
-            self.publish(index.view(), None);
-        }
-        Ok(came_in)
     }
 
     /// Shows what was found on the disk, unless something newer is shown already.
@@ -536,7 +500,7 @@ impl Indexer {
         }
     }
 
-    fn publish(&self, view: Arc<IndexView>, progress: Option<(usize, usize)>) {
+    pub(super) fn publish(&self, view: Arc<IndexView>, progress: Option<(usize, usize)>) {
         self.house.shelf.update(|it| {
             it.view = Some(view);
             it.progress = progress;

@@ -21,6 +21,7 @@ pub mod problems;
 pub mod returned;
 pub mod settings;
 pub mod template;
+pub mod unread;
 pub mod unseen;
 
 use crate::config::Settings;

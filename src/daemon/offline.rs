@@ -100,7 +100,7 @@ fn view(
         if updates.len() >= MOST_PATHS || clock::now() >= deadline {
             break;
         }
-        updates.push(changes::update(history, path, entry, layout)?);
+        updates.push(changes::update_or_name(history, path, entry, layout)?);
     }
     let read = updates.len();
     let partial = (read < all)
@@ -128,7 +128,7 @@ fn build(
     {
         for (at, (path, entry)) in notes.into_iter().enumerate() {
             if let Update::Put { path, blob, role, doc } =
-                changes::update(history, path, Some(entry), layout)?
+                changes::update_or_name(history, path, Some(entry), layout)?
             {
                 build.add(&path, blob, role, &doc)?;
             }
@@ -138,7 +138,7 @@ fn build(
     }
     let mut updates = Vec::new();
     for (at, (path, entry)) in notes.into_iter().take(MOST_PATHS).enumerate() {
-        updates.push(changes::update(history, path, Some(entry), layout)?);
+        updates.push(changes::update_or_name(history, path, Some(entry), layout)?);
         progress(at + 1, total);
     }
     let partial = (updates.len() < total)

@@ -3,8 +3,9 @@
 //! Takes the house, whose own folder is not at its path any more; gives what is there instead.
 //! Changes nothing in it. Blocking, on the committer's thread.
 //!
-//! **Invariant:** only a folder that is a repository of its own, holds the last commit in what its
-//! HEAD has, has no other agent and holds still is the vault; any other stays a stranger.
+//! **Invariant:** only a folder that lies in its repository where the vault did, holds the last
+//! commit in what its HEAD has, has no other agent and holds still is the vault; any other stays a
+//! stranger.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -77,8 +78,8 @@ fn stranger(house: &House) -> Option<Result<(), String>> {
             return Err("nothing was committed by which it could be known".to_owned());
         };
         let reader = Reader::open(&house.vault).map_err(|err| chain(&err))?;
-        if !reader.is_whole_repository() {
-            return Err("it is no repository of its own".to_owned());
+        if !reader.is_at_the_place_of(&house.reader) {
+            return Err("it lies elsewhere in its repository".to_owned());
         }
         let head = reader.head().map_err(|err| chain(&err))?;
         let holds = head.is_some_and(|head| {

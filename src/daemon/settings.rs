@@ -18,6 +18,11 @@ pub fn load(vault: &Path, dirs: &Dirs, overrides: &[String]) -> Result<Loaded, L
     config::load(vault, &dirs.user_settings(), remembered.as_deref(), overrides)
 }
 
+/// Whether an agent has been at work on this vault.
+pub fn is_settled(vault: &Path) -> Result<bool, OpenError> {
+    Ok(history::remembered(vault, LAYOUT)?.is_some())
+}
+
 /// Settles the layout of a vault, once: folders that come later do not change it.
 pub fn settle_layout(vault: &Path, name: &str) -> Result<(), OpenError> {
     match history::remembered(vault, LAYOUT)? {

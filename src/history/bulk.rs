@@ -19,6 +19,7 @@ use gix::zlib::{Compression, Status};
 use crate::base::fs::{self, PathError};
 use crate::history::error::{GitError, git};
 use crate::history::objects;
+use crate::history::shared::Shared;
 
 /// So many new blobs are written one by one …
 const FEW: usize = 256;
@@ -125,7 +126,7 @@ impl<'repo> Bulk<'repo> {
         let hash = self.repo.object_hash();
         let full = std::mem::replace(pack, Pack::new(hash));
         let folder = self.repo.objects.store_ref().path().join("pack");
-        full.write(hash, &folder)
+        full.write(hash, &folder, Shared::of(self.repo)?)
     }
 }
 
@@ -165,7 +166,12 @@ impl Pack {
     }
 
     /// Writes the pack and then its index, each under its name only when it is on the disk.
-    fn write(mut self, hash: gix::hash::Kind, folder: &Path) -> Result<(), GitError> {
+    fn write(
+        mut self,
+        hash: gix::hash::Kind,
+        folder: &Path,
+        shared: Shared,
+    ) -> Result<(), GitError> {
         let count = git("write a pack", u32::try_from(self.entries.len()))?;
         self.bytes[8..12].copy_from_slice(&count.to_be_bytes());
         let checksum = checksum(hash, &self.bytes)?;
@@ -173,9 +179,10 @@ impl Pack {
         let name = format!("pack-{}", checksum.to_hex());
         let index = index_of(hash, self.entries, checksum)?;
         let place = |extension: &str| folder.join(format!("{name}.{extension}"));
-        let written = fs::create_dir_all(folder)
-            .and_then(|()| write_named(folder, &place("pack"), &self.bytes))
-            .and_then(|()| write_named(folder, &place("idx"), &index))
+        let written = shared
+            .create_dir_all(folder)
+            .and_then(|()| write_named(folder, &place("pack"), &self.bytes, shared))
+            .and_then(|()| write_named(folder, &place("idx"), &index, shared))
             .and_then(|()| fs::sync_dir(folder));
         git("write a pack", written)
     }
@@ -208,14 +215,14 @@ fn checksum(hash: gix::hash::Kind, bytes: &[u8]) -> Result<ObjectId, GitError> {
     git("write a pack", hasher.try_finalize())
 }
 
-fn write_named(folder: &Path, place: &Path, bytes: &[u8]) -> Result<(), PathError> {
+fn write_named(folder: &Path, place: &Path, bytes: &[u8], shared: Shared) -> Result<(), PathError> {
     // A name by which git knows what is left over.
     let unfinished: PathBuf = folder.join(format!("tmp_pack_remd{}", std::process::id()));
     fs::remove_file(&unfinished)?;
     let write = || {
-        let mut file = fs::create_new(&unfinished)?;
+        let mut file = fs::create_new_read_only(&unfinished)?;
         fs::at("write", &unfinished, file.write_all(bytes))?;
-        fs::set_mode(&unfinished, 0o444)?;
+        shared.adjust(&unfinished)?;
         fs::at("sync", &unfinished, file.sync_all())?;
         fs::rename(&unfinished, place)
     };

@@ -16,6 +16,7 @@ use crate::base::trouble::Trouble;
 use crate::history::error::{GitError, git};
 use crate::history::missing;
 use crate::history::place::Place;
+use crate::history::shared::Shared;
 
 /// Why a vault's repository was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +129,8 @@ pub(super) fn find(root: &Path) -> Result<(gix::Repository, Place), OpenError> {
         return Err(OpenError::Elsewhere { vault: root, worktree: workdir });
     };
     let prefix: BString = prefix.as_os_str().as_encoded_bytes().into();
-    let place = Place { root, dot_git, workdir, git_dir, common_dir, prefix };
+    let shared = Shared::of(&repo)?;
+    let place = Place { root, dot_git, workdir, git_dir, common_dir, prefix, shared };
     if !place.prefix.is_empty() && is_prefix_ignored(&repo, &place)? {
         return Err(OpenError::Ignored { vault: place.root, repository: place.workdir });
     }

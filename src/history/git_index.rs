@@ -262,11 +262,7 @@ impl GitIndex {
         fs::at("write", &path, file.write_all(&bytes))?;
         drop(bytes);
         fs::at("sync", &path, file.sync_data())?;
-        if let Ok(Some(old)) = fs::lstat_if_there(&path) {
-            use std::os::unix::fs::PermissionsExt as _;
-            let permissions = std::fs::Permissions::from_mode(old.mode() & 0o7777);
-            fs::at("set the mode of", &path, file.set_permissions(permissions))?;
-        }
+        lock.keep_mode_of(&path)?;
         lock.rename_onto(&path)?;
         self.stamp = stamp_of(&path)?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Remembers what is held back, over restarts and crashes.
 //!
-//! Takes and gives paths; keeps them in the git directory, NUL after each, as git names them.
-//! Committer thread only.
+//! Takes and gives paths; keeps them in the git directory, in a file for each vault of the
+//! repository, NUL after each, as git names them. Committer thread only.
 //!
 //! **Invariant:** the list on disk is written before anything else of its batch is committed: a
 //! restart may hold what a person has just let through, never let through what was held.
@@ -16,7 +16,7 @@ use crate::history::place::Place;
 use crate::vault::VaultPath;
 
 fn file(place: &Place) -> PathBuf {
-    place.private().join("held")
+    place.own("held")
 }
 
 /// What was held when the list was last written.
@@ -25,22 +25,16 @@ pub(super) fn load(place: &Place) -> Result<BTreeSet<VaultPath>, PathError> {
     Ok(bytes.split(|it| *it == 0).filter_map(|it| place.vault_path(it.as_bstr())).collect())
 }
 
-/// Writes the list. What another vault in the same repository holds stays in it.
+/// Writes the list.
 pub(super) fn save(place: &Place, held: &BTreeSet<VaultPath>) -> Result<(), PathError> {
     let path = file(place);
-    let before = fs::read_if_there(&path)?.unwrap_or_default();
-    let others = before
-        .split(|it| *it == 0)
-        .filter(|it| !it.is_empty() && place.vault_path(it.as_bstr()).is_none())
-        .map(<[u8]>::to_vec);
+    if held.is_empty() {
+        return fs::remove_file(&path);
+    }
     let mut bytes = Vec::new();
-    for rela in others.chain(held.iter().map(|it| place.rela(it).into())) {
+    for rela in held.iter().map(|it| place.rela(it)) {
         bytes.extend_from_slice(&rela);
         bytes.push(0);
     }
-    if bytes.is_empty() {
-        return fs::remove_file(&path);
-    }
-    fs::create_dir_all(&place.private())?;
-    fs::write_atomic(&path, &bytes)
+    place.keep(&path, &bytes)
 }

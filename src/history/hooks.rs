@@ -93,7 +93,7 @@ impl Hooks {
 
     /// A folder for one run, empty.
     pub fn folder(&self) -> Result<PathBuf, PathError> {
-        let folder = self.place.private().join("hook");
+        let folder = self.place.own("hook");
         fs::remove_derived(&folder)?;
         fs::create_private_dir_all(&folder)?;
         Ok(folder)

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::base::clock;
 use crate::base::fs::{self, PathError};
+use crate::history::shared::Shared;
 
 /// How the private names begin.
 const PREFIX: &str = "lock-";
@@ -44,6 +45,7 @@ pub enum LockError {
 pub struct Draft {
     file: File,
     private: PathBuf,
+    shared: Shared,
 }
 
 /// Holds a lock until it is dropped, or until its content took the place of what it locks.
@@ -58,13 +60,15 @@ pub struct OwnLock {
 
 impl Draft {
     /// An empty one.
-    pub fn new(private_dir: &Path) -> Result<Self, PathError> {
-        fs::create_dir_all(private_dir)?;
+    pub fn new(private_dir: &Path, shared: Shared) -> Result<Self, PathError> {
+        shared.create_dir_all(private_dir)?;
         let private = private_dir.join(private_name());
         let file = fs::create_new(&private)?;
         // Where flock is not to be had, our remnants are shown like anybody's; nothing else changes.
         let _locked = file.try_lock();
-        Ok(Self { file, private })
+        let draft = Self { file, private, shared };
+        shared.adjust(&draft.private)?;
+        Ok(draft)
     }
 
     /// Where it lies now.
@@ -99,7 +103,7 @@ impl Draft {
                 }
                 Err(err) if err.kind() == io::ErrorKind::NotFound => {
                     let parent = path.parent().unwrap_or(Path::new("."));
-                    fs::create_dir_all(parent)?;
+                    lock.draft.shared.create_dir_all(parent)?;
                     if clock::now() >= deadline {
                         return Err(err.into());
                     }
@@ -120,13 +124,30 @@ impl Drop for Draft {
 
 impl OwnLock {
     /// Takes an empty lock at `path`, trying again until `wait` has passed.
-    pub fn take(private_dir: &Path, path: &Path, wait: Duration) -> Result<Self, LockError> {
-        Draft::new(private_dir)?.take(path, wait)
+    pub fn take(
+        private_dir: &Path,
+        shared: Shared,
+        path: &Path,
+        wait: Duration,
+    ) -> Result<Self, LockError> {
+        Draft::new(private_dir, shared)?.take(path, wait)
     }
 
     /// What will take the locked file's place.
     pub fn file(&mut self) -> &mut File {
         &mut self.draft.file
+    }
+
+    /// Gives it the permissions of what it will take the place of, and those that git's setting adds.
+    pub fn keep_mode_of(&mut self, target: &Path) -> Result<(), PathError> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let now = fs::at("stat", &self.path, self.draft.file.metadata())?.permissions();
+        if let Ok(Some(old)) = fs::lstat_if_there(target)
+            && old.mode() & 0o7777 != now.mode() & 0o7777
+        {
+            fs::set_mode(&self.path, old.mode() & 0o7777)?;
+        }
+        self.draft.shared.adjust(&self.path)
     }
 
     /// Lets the lock's content take the place of what it locks, and releases it.
@@ -149,6 +170,7 @@ impl OwnLock {
                 let content = fs::read(&self.draft.private)?;
                 let mut file = fs::create_new(&self.path)?;
                 self.is_there = true;
+                self.draft.shared.adjust(&self.path)?;
                 let written = file.write_all(&content).and_then(|()| file.sync_data());
                 fs::at("write", &self.path, written)?;
                 let meta = fs::at("stat", &self.path, file.metadata())?;
@@ -299,8 +321,8 @@ mod tests {
     fn a_lock_is_there_while_held_and_a_second_one_says_who() {
         let dir = tempfile::tempdir().unwrap();
         let (private, path) = (dir.path().join("remd"), dir.path().join("index.lock"));
-        let lock = OwnLock::take(&private, &path, Duration::ZERO).unwrap();
-        let second = OwnLock::take(&private, &path, Duration::ZERO);
+        let lock = OwnLock::take(&private, Shared::default(), &path, Duration::ZERO).unwrap();
+        let second = OwnLock::take(&private, Shared::default(), &path, Duration::ZERO);
         match second {
             Err(LockError::Held(held)) => {
                 assert_eq!(held.path, path);
@@ -317,7 +339,7 @@ mod tests {
     fn the_content_takes_the_place_of_what_is_locked() {
         let dir = tempfile::tempdir().unwrap();
         let (private, path) = (dir.path().join("remd"), dir.path().join("index.lock"));
-        let mut lock = OwnLock::take(&private, &path, Duration::ZERO).unwrap();
+        let mut lock = OwnLock::take(&private, Shared::default(), &path, Duration::ZERO).unwrap();
         lock.file().write_all(b"new").unwrap();
         lock.rename_onto(&dir.path().join("index")).unwrap();
         assert_eq!(fs::read(&dir.path().join("index")).unwrap(), b"new");
@@ -338,7 +360,7 @@ mod tests {
         let known = [index.clone(), foreign.clone()];
         fs::create_new(&foreign).unwrap();
 
-        let alive = OwnLock::take(&private, &index, Duration::ZERO).unwrap();
+        let alive = OwnLock::take(&private, Shared::default(), &index, Duration::ZERO).unwrap();
         assert!(clear_leftovers(&private, &known, &refs).unwrap().is_empty());
         assert!(index.exists(), "its owner lives");
         drop(alive);

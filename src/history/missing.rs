@@ -97,6 +97,7 @@ mod tests {
             git_dir: git_dir.clone(),
             common_dir: git_dir.clone(),
             prefix: Default::default(),
+            shared: Default::default(),
         };
         let check = |what: Option<&str>, remedy: &str| match (find(&place, Some("side")), what) {
             (None, None) => {}

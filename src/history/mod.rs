@@ -43,6 +43,7 @@ mod rename;
 mod repair;
 mod seen;
 mod shape;
+mod shared;
 mod sign;
 mod signed;
 mod snapshot;

@@ -17,6 +17,7 @@ use gix::objs::tree::{EntryKind, EntryMode};
 
 use crate::base::fs::{self, PathError};
 use crate::history::error::{GitError, git};
+use crate::history::shared::Shared;
 
 /// From how many objects on one flush of the file system is cheaper than one for each file.
 const BULK: usize = 64;
@@ -117,9 +118,14 @@ pub(super) fn write(
     let hash = gix::objs::compute_hash(repo.object_hash(), kind, bytes);
     let id = git("write an object", hash)?;
     let dir = repo.objects.store_ref().path();
-    if fs::touch(&loose_path(dir, &id)).is_err() {
+    let path = loose_path(dir, &id);
+    if fs::touch(&path).is_err() {
+        let folder = path.parent().filter(|it| fs::lstat(it).is_err());
         let store = gix::odb::loose::Store::at(dir, repo.object_hash());
         git("write an object", store.write_buf_with_known_id(kind, bytes, id))?;
+        let shared = Shared::of(repo)?;
+        let mut made = [Some(path.as_path()), folder].into_iter().flatten();
+        git("write an object", made.try_for_each(|it| shared.adjust(it)))?;
     }
     Ok(id)
 }

@@ -17,6 +17,7 @@ use crate::history::gate::Gate;
 use crate::history::hooks::After;
 use crate::history::objects::Objects;
 use crate::history::place::{Place, lock_of};
+use crate::history::shared::Shared;
 use crate::history::{History, Options, Reader, held_list, lock, repair, wip};
 
 /// The git directory of the repository that holds `root`; `None` where there is none.
@@ -34,6 +35,17 @@ impl Reader {
         let (repo, place) = find(root)?;
         Ok(Self::new(repo.into_sync(), place))
     }
+}
+
+/// Removes the locks of agents that are dead; says whether there were any.
+pub(super) fn clear_locks(place: &Place) -> Result<bool, PathError> {
+    let known = [lock_of(&place.index()), lock_of(&place.git_dir.join("HEAD"))];
+    let refs = place.common_dir.join("refs");
+    let cleared = lock::clear_leftovers(&place.private(), &known, &refs)?;
+    for path in &cleared {
+        tracing::info!(path = %path.display(), "removed a lock of ours whose owner is dead");
+    }
+    Ok(!cleared.is_empty())
 }
 
 /// The states of the files that git's settings come from.
@@ -65,11 +77,7 @@ impl History {
         let (repo, place) = find(root)?;
         let excludes = SettingsStamp::of_excludes(&place);
         exclude(&place, options)?;
-        let known = [lock_of(&place.index()), lock_of(&place.git_dir.join("HEAD"))];
-        for path in lock::clear_leftovers(&place.private(), &known, &place.common_dir.join("refs"))?
-        {
-            tracing::info!(path = %path.display(), "removed a lock of ours whose owner is dead");
-        }
+        clear_locks(&place)?;
         let repaired = repair::after_crash(&repo, &place);
         match repaired {
             Ok(0) => {}
@@ -123,6 +131,7 @@ impl History {
         let now = SettingsStamp::take(&self.repo, &self.place);
         if now != self.settings {
             self.repo = find::reopen(&self.place)?;
+            self.place.shared = Shared::of(&self.repo)?;
             self.settings = now;
             self.drivers.forget_failures();
             self.marked.forget();
@@ -232,8 +241,9 @@ fn exclude(place: &Place, options: &Options) -> Result<(), PathError> {
         }
     }
     if changed {
-        fs::create_dir_all(&place.common_dir.join("info"))?;
+        place.shared.create_dir_all(&place.common_dir.join("info"))?;
         fs::write_atomic(&path, &text)?;
+        place.shared.adjust(&path)?;
     }
     Ok(())
 }

@@ -242,7 +242,7 @@ impl Work {
         self.git("pack-objects", args.into_iter().chain([base]), input, Some(folder))?;
         fault::hold("packing.before_move");
         let into = self.objects.join("pack");
-        fs::create_dir_all(&into)?;
+        self.place.shared.create_dir_all(&into)?;
         let mut files: Vec<_> = fs::read_dir(&folder.join("pack"))?;
         // A pack is one as soon as its index is there: that comes last.
         files.sort_by_key(|it| it.path().extension().map(|it| (it == "idx", it != "pack")));

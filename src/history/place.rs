@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use gix::bstr::{BStr, BString, ByteSlice as _};
 
+use crate::base::fs::{self, PathError};
+use crate::history::shared::Shared;
 use crate::vault::VaultPath;
 
 /// The directories of one vault and its repository.
@@ -27,6 +29,8 @@ pub(super) struct Place {
     pub common_dir: PathBuf,
     /// From the work tree to the vault, without slashes at the ends; empty where they are one.
     pub prefix: BString,
+    /// The permissions of what is made in the git directory.
+    pub shared: Shared,
 }
 
 impl Place {
@@ -68,6 +72,21 @@ impl Place {
     /// Our own files in the git directory.
     pub fn private(&self) -> PathBuf {
         self.git_dir.join("remd")
+    }
+
+    /// One of them that each vault in the repository has for itself.
+    pub fn own(&self, name: &str) -> PathBuf {
+        self.private().join(match self.prefix.as_slice() {
+            b"" => name.to_owned(),
+            prefix => format!("{name}-{:08x}", crc32fast::hash(prefix)),
+        })
+    }
+
+    /// Writes one of them.
+    pub fn keep(&self, path: &Path, bytes: &[u8]) -> Result<(), PathError> {
+        self.shared.create_dir_all(&self.private())?;
+        fs::write_atomic(path, bytes)?;
+        self.shared.adjust(path)
     }
 
     /// Where the loose file of a shared reference lies.

@@ -16,7 +16,7 @@ use crate::history::message::{self, CauseKind};
 use crate::history::objects::TreeView;
 use crate::history::place::Place;
 use crate::history::snapshot::entry;
-use crate::history::{Head, commit_id, pointer, readable, text};
+use crate::history::{Head, commit_id, pointer, readable, shape, text};
 use crate::vault::change::Entry;
 use crate::vault::{BlobId, ChangeSet, CommitId, VaultPath};
 
@@ -91,9 +91,9 @@ impl Reader {
         Self { repo, place }
     }
 
-    /// Whether the vault is all of its repository's files.
-    pub fn is_whole_repository(&self) -> bool {
-        self.place.prefix.is_empty()
+    /// Whether both are at the same place in their repository.
+    pub fn is_at_the_place_of(&self, other: &Self) -> bool {
+        self.place.prefix == other.place.prefix
     }
 
     /// Where HEAD is; `None` on an unborn branch.
@@ -114,6 +114,14 @@ impl Reader {
     /// The bytes of a blob.
     pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, ReadError> {
         read_blob(&self.repo.to_thread_local(), blob)
+    }
+
+    /// Whether a partial clone has left a blob with its remote.
+    pub fn is_left_out(&self, blob: BlobId) -> bool {
+        let repo = self.repo.to_thread_local();
+        shape::is_partial(&repo)
+            && object_id(blob.as_bytes())
+                .is_some_and(|it| repo.try_find_header(it).is_ok_and(|it| it.is_none()))
     }
 
     /// The bytes of a note as a person reads it, or why they cannot be had.
@@ -170,8 +178,7 @@ impl Reader {
     pub fn is_ancestor(&self, from: CommitId, to: CommitId) -> Result<bool, ReadError> {
         let repo = self.repo.to_thread_local();
         let (from, to) = (known(&repo, from)?, known(&repo, to)?);
-        let base = git("walk the history", repo.merge_base(from, to))?;
-        Ok(base.is_some_and(|it| it.detach() == from))
+        Ok(is_ancestor(&repo, from, to)?)
     }
 
     /// The commit that a revision names: a hash, a branch, a tag, `HEAD~2`.
@@ -367,6 +374,16 @@ pub(super) fn short_branch(name: &BStr) -> String {
 
 /// One file in two trees: its path in git, before and after.
 pub(super) type Step = (BString, Option<Version>, Option<Version>);
+
+/// Whether `from` is `to` or among its ancestors.
+pub(super) fn is_ancestor(
+    repo: &gix::Repository,
+    from: ObjectId,
+    to: ObjectId,
+) -> Result<bool, GitError> {
+    let base = git("walk the history", repo.merge_base(from, to))?;
+    Ok(base.is_some_and(|it| it.detach() == from))
+}
 
 /// The files that differ between two trees, by their paths in git.
 pub(super) fn tree_changes(

@@ -53,7 +53,7 @@ pub(super) struct Move<'a> {
 
 /// The content of a reference that points to `commit`, to be synced together with the objects.
 pub(super) fn draft(place: &Place, commit: ObjectId) -> Result<Draft, fs::PathError> {
-    let mut draft = Draft::new(&place.private())?;
+    let mut draft = Draft::new(&place.private(), place.shared)?;
     draft.write(format!("{}\n", commit.to_hex()).as_bytes())?;
     Ok(draft)
 }
@@ -66,7 +66,7 @@ pub(super) fn move_branch(
     draft: Draft,
 ) -> Result<(), SnapshotError> {
     let head_path = place.git_dir.join("HEAD");
-    let _head_lock = OwnLock::take(&place.private(), &lock_of(&head_path), WAIT)?;
+    let _head_lock = OwnLock::take(&place.private(), place.shared, &lock_of(&head_path), WAIT)?;
     let now = read_head(repo)?;
     if now.branch.as_ref().map(|it| it.as_bstr()) != Some(step.name) || now.commit != step.expected
     {
@@ -147,9 +147,13 @@ fn log(repo: &gix::Repository, place: &Place, step: &Move<'_>) -> Result<(), fs:
         .join(gix::path::from_bstr(step.name).unwrap_or_else(|_| Path::new("HEAD").into()));
     for path in [place.git_dir.join("logs/HEAD"), branch] {
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder)?;
+            place.shared.create_dir_all(folder)?;
         }
+        let is_new = place.shared.is_set() && fs::lstat_if_there(&path)?.is_none();
         fs::append(&path, &line)?;
+        if is_new {
+            place.shared.adjust(&path)?;
+        }
     }
     Ok(())
 }

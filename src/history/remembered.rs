@@ -4,50 +4,29 @@
 //! neither travels with a clone nor lies among the notes. Any thread; the writer is whoever holds
 //! the vault's lock.
 
-use std::path::{Path, PathBuf};
-
-use gix::bstr::ByteSlice as _;
+use std::path::Path;
 
 use crate::base::fs;
 use crate::history::find::{OpenError, find};
-use crate::history::place::Place;
-
-fn file(place: &Place, name: &str) -> PathBuf {
-    place.private().join(name)
-}
 
 /// What is remembered as `name` of the vault at `root`.
 pub fn remembered(root: &Path, name: &str) -> Result<Option<String>, OpenError> {
     let (_, place) = find(root)?;
-    let bytes = fs::read_if_there(&file(&place, name))?.unwrap_or_default();
-    Ok(records(&bytes).find(|it| it.0 == place.prefix).map(|it| it.1.to_str_lossy().into_owned()))
+    let bytes = fs::read_if_there(&place.own(name))?;
+    // There may be NULs around it: once all vaults had one file.
+    let word = |it: Vec<u8>| String::from_utf8_lossy(&it).trim_matches('\0').to_owned();
+    Ok(bytes.map(word).filter(|it| !it.is_empty()))
 }
 
 /// Remembers `value` as `name` of the vault at `root`; other vaults in the same repository keep
 /// theirs.
 pub fn remember(root: &Path, name: &str, value: &str) -> Result<(), OpenError> {
     let (_, place) = find(root)?;
-    let path = file(&place, name);
-    let before = fs::read_if_there(&path)?.unwrap_or_default();
-    let others = records(&before).filter(|it| it.0 != place.prefix);
-    let mut bytes = Vec::new();
-    for (prefix, value) in others.chain([(place.prefix.as_slice(), value.as_bytes())]) {
-        bytes.extend_from_slice(prefix);
-        bytes.push(0);
-        bytes.extend_from_slice(value);
-        bytes.push(0);
-    }
-    if bytes != before {
-        fs::create_dir_all(&place.private())?;
-        fs::write_atomic(&path, &bytes)?;
+    let path = place.own(name);
+    if fs::read_if_there(&path)?.is_none_or(|it| it != value.as_bytes()) {
+        place.keep(&path, value.as_bytes())?;
     }
     Ok(())
-}
-
-/// Prefix and value, a NUL after each.
-fn records(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    let mut parts = bytes.split(|it| *it == 0);
-    std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
 }
 
 #[cfg(test)]

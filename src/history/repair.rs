@@ -18,6 +18,7 @@ use crate::history::busy::{self, Operation};
 use crate::history::error::{SnapshotError, git};
 use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch, kind_of};
 use crate::history::lock::{HeldLock, OwnLock};
+use crate::history::objects::TreeView;
 use crate::history::place::{Place, lock_of};
 use crate::history::reader::{self, Step};
 use crate::history::refs::HeadState;
@@ -42,7 +43,7 @@ enum Proof {
 
 /// Looks after a crash and leaves the marker of this run.
 pub(super) fn after_crash(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError> {
-    let marker = place.private().join(MARKER);
+    let marker = place.own(MARKER);
     let left = fs::read_if_there(&marker)?;
     let this_boot = boot();
     let repaired = match &left {
@@ -52,9 +53,9 @@ pub(super) fn after_crash(repo: &gix::Repository, place: &Place) -> Result<usize
     if left.is_some() {
         sweep_objects(repo.objects.store_ref().path());
     }
-    fs::create_dir_all(&place.private())?;
+    place.shared.create_dir_all(&place.private())?;
     if left.is_none_or(|it| it != this_boot) {
-        fs::write_atomic(&marker, &this_boot)?;
+        place.keep(&marker, &this_boot)?;
     }
     Ok(repaired)
 }
@@ -78,7 +79,7 @@ fn sweep_objects(folder: &Path) {
 
 /// Notes that the reference is about to move to `commit` and the index has not followed.
 pub(super) fn begin(place: &Place, commit: ObjectId) -> Result<(), PathError> {
-    let path = place.private().join(UNFINISHED);
+    let path = place.own(UNFINISHED);
     fs::remove_file(&path)?;
     let mut file = fs::create_new(&path)?;
     let written = std::io::Write::write_all(&mut file, commit.to_hex().to_string().as_bytes());
@@ -87,20 +88,20 @@ pub(super) fn begin(place: &Place, commit: ObjectId) -> Result<(), PathError> {
 
 /// Strikes the note out.
 pub(super) fn end(place: &Place) {
-    if let Err(err) = fs::remove_file(&place.private().join(UNFINISHED)) {
+    if let Err(err) = fs::remove_file(&place.own(UNFINISHED)) {
         tracing::debug!(%err, "note of an unfinished commit stays behind");
     }
 }
 
 /// Takes the marker away: nothing is half done.
 pub(super) fn close(place: &Place) {
-    if let Err(err) = fs::remove_file(&place.private().join(MARKER)) {
+    if let Err(err) = fs::remove_file(&place.own(MARKER)) {
         tracing::debug!(%err, "marker stays behind");
     }
 }
 
 fn noted(place: &Place) -> Result<Option<ObjectId>, PathError> {
-    let text = fs::read_if_there(&place.private().join(UNFINISHED))?;
+    let text = fs::read_if_there(&place.own(UNFINISHED))?;
     Ok(text.and_then(|it| ObjectId::from_hex(&it).ok()))
 }
 
@@ -162,31 +163,46 @@ fn finish(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError>
     let Some(head) = refs::read_head(repo)?.commit else {
         return Ok(0);
     };
-    let proof = match noted(place)? {
-        Some(commit) if commit == head => Proof::Noted,
-        // The branch never moved, or it moved on.
+    let (commit, proof) = match noted(place)? {
+        Some(commit) if commit == head => (commit, Proof::Noted),
+        // Another vault's agent committed on top of it.
+        Some(commit) if is_before(repo, commit, head)? => (commit, Proof::Noted),
+        // The branch never moved.
         Some(_) => return Ok(0),
-        None => Proof::Guessed,
+        None => (head, Proof::Guessed),
     };
-    let commit = git("read a commit", repo.find_commit(head))?;
+    let commit = git("read a commit", repo.find_commit(commit))?;
     let text = git("read a commit", commit.message_raw())?;
     let committer = git("read a commit", commit.committer())?;
     if committer.name != "remd" || message::parse(text).cause().is_none() {
         return Ok(0);
     }
-    let steps = steps_of(repo, &commit)?;
+    let mut steps = steps_of(repo, &commit)?;
+    if commit.id != head {
+        let newest = git("read a commit", repo.find_commit(head))?;
+        let newest = git("read a commit", newest.tree_id())?.detach();
+        let mut newest = TreeView::new(repo, Some(newest));
+        let mut still = Vec::with_capacity(steps.len());
+        for step in steps {
+            // What was changed again since is no longer ours.
+            if newest.file(step.0.as_bstr())?.map(|(kind, id)| (id, kind)) == step.2 {
+                still.push(step);
+            }
+        }
+        steps = still;
+    }
     let mut index = GitIndex::load(repo, place)?;
-    let is_before = |step: &Step| {
+    let is_behind = |step: &Step| {
         let entry = index.entry(step.0.as_bstr());
         let found = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
         found == step.1 && !index.is_unmerged(step.0.as_bstr())
     };
     let all = steps.len();
-    let behind: Vec<_> = steps.into_iter().filter(is_before).collect();
+    let behind: Vec<_> = steps.into_iter().filter(is_behind).collect();
     if behind.is_empty() || proof == Proof::Guessed && behind.len() < all {
         return Ok(0);
     }
-    let lock = OwnLock::take(&place.private(), &lock_of(&place.index()), LOCK_WAIT)?;
+    let lock = OwnLock::take(&place.private(), place.shared, &lock_of(&place.index()), LOCK_WAIT)?;
     if !index.is_current(place)? {
         return Err(SnapshotError::Moved);
     }
@@ -218,7 +234,7 @@ fn remake_index(
     if !is_lost()? {
         return Ok(());
     }
-    let lock = OwnLock::take(&place.private(), &lock_of(&place.index()), LOCK_WAIT)?;
+    let lock = OwnLock::take(&place.private(), place.shared, &lock_of(&place.index()), LOCK_WAIT)?;
     if !is_lost()? {
         return Ok(());
     }
@@ -232,6 +248,16 @@ fn remake_index(
     index.write(repo, place, lock)?;
     tracing::warn!(path = %place.index().display(), "git's index was gone and is made again from HEAD");
     Ok(())
+}
+
+/// Whether `head` is a commit on top of `commit`.
+fn is_before(
+    repo: &gix::Repository,
+    commit: ObjectId,
+    head: ObjectId,
+) -> Result<bool, SnapshotError> {
+    // A commit that was written down and never made is in nobody's history.
+    Ok(repo.find_header(commit).is_ok() && reader::is_ancestor(repo, commit, head)?)
 }
 
 /// The paths of a commit against its first parent.

@@ -38,14 +38,17 @@ pub fn shape(root: &Path) -> Result<Shape, OpenError> {
         is_linked: place.git_dir != place.common_dir,
         is_sparse: settings.boolean("core.sparseCheckout").unwrap_or(false),
         is_shallow: git("read what a shallow clone left out", repo.is_shallow())?,
-        is_partial: settings
-            .plumbing()
-            .sections_by_name("remote")
-            .into_iter()
-            .flatten()
-            .any(|it| it.value("promisor").is_some_and(|it| it.as_slice() != b"false")),
+        is_partial: is_partial(&repo),
         is_sha256: repo.object_hash() != gix::hash::Kind::Sha1,
     })
+}
+
+/// Whether a remote has promised to keep what is not here.
+pub(super) fn is_partial(repo: &gix::Repository) -> bool {
+    let settings = repo.config_snapshot();
+    let remotes = settings.plumbing().sections_by_name("remote").into_iter().flatten();
+    let is_promised = remotes.filter_map(|it| it.value("promisor")).any(|it| it != "false");
+    is_promised || settings.string("extensions.partialClone").is_some()
 }
 
 impl Shape {

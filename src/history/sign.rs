@@ -151,7 +151,7 @@ impl Signer {
     }
 
     fn by_ssh(&self, bytes: &[u8], terms: &Terms<'_>) -> Result<Vec<u8>, Refusal> {
-        let folder = terms.place.private().join("sign");
+        let folder = terms.place.own("sign");
         // What a crash left there.
         let prepared =
             fs::remove_derived(&folder).and_then(|()| fs::create_private_dir_all(&folder));

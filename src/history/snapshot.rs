@@ -22,11 +22,12 @@ use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
 use crate::history::held::deletions_to_hold;
 use crate::history::held_list;
 use crate::history::kept::Kept;
-use crate::history::lock::{OwnLock, wait_until_free};
+use crate::history::lock::{LockError, OwnLock, wait_until_free};
 use crate::history::look::{Findings, Looker, Touched, Version};
 use crate::history::made::Made;
 use crate::history::message::{Deed, Verb};
 use crate::history::objects::TreeView;
+use crate::history::open::clear_locks;
 use crate::history::place::lock_of;
 use crate::history::refs::{HeadState, Move, move_branch, read_head};
 use crate::history::rename::renames;
@@ -460,7 +461,12 @@ impl History {
 
     fn lock_index(&self, wait: Duration) -> Result<OwnLock, SnapshotError> {
         let path = lock_of(&self.place.index());
-        Ok(OwnLock::take(&self.place.private(), &path, wait)?)
+        let take = |wait| OwnLock::take(&self.place.private(), self.place.shared, &path, wait);
+        match take(wait) {
+            // Another vault's agent in this repository may have been killed.
+            Err(LockError::Held(_)) if clear_locks(&self.place)? => Ok(take(Duration::ZERO)?),
+            taken => Ok(taken?),
+        }
     }
 
     /// Writes newer stats for files whose content is as committed; not worth waiting for.

@@ -46,8 +46,20 @@ pub(super) const HOLD: Duration = Duration::from_millis(300);
 /// More names than this are not worth keeping apart.
 const MANY: usize = 50_000;
 
-/// The start of a marker's file name in the git directory; a number follows.
+/// The start of a marker's file name in the git directory; the agent's process and a number follow.
+/// Other vaults in the same repository have agents, too.
 pub(super) const MARKER_PREFIX: &str = "remd-marker-";
+
+/// A marker's file name.
+pub(super) fn marker_name(number: u64) -> String {
+    format!("{MARKER_PREFIX}{}-{number}", std::process::id())
+}
+
+/// The process whose marker it is, and its number.
+pub(super) fn read_marker(name: &str) -> Option<(u32, u64)> {
+    let (process, number) = name.strip_prefix(MARKER_PREFIX)?.split_once('-')?;
+    Some((process.parse().ok()?, number.parse().ok()?))
+}
 
 /// What was noticed since the last look.
 #[derive(Debug, Default)]
@@ -271,9 +283,10 @@ impl Inbox {
 
     fn note_git(&self, dir: &Path, path: &Path, kind: EventKind, may_be_folder: bool) -> bool {
         let name = path.strip_prefix(dir).ok().and_then(Path::to_str).unwrap_or_default();
-        if let Some(number) = name.strip_prefix(MARKER_PREFIX) {
+        if name.starts_with(MARKER_PREFIX) {
             if matches!(kind, EventKind::Create(_))
-                && let Ok(number) = number.parse()
+                && let Some((process, number)) = read_marker(name)
+                && process == std::process::id()
             {
                 self.tell(|it| it.markers.push(number));
             }

@@ -23,7 +23,7 @@ use crate::watch::filter::Filter;
 use crate::watch::hints::Hints;
 use crate::watch::limits::WatchLimit;
 use crate::watch::settle::Settle;
-use crate::watch::tap::{Inbox, MARKER_PREFIX};
+use crate::watch::tap::{Inbox, MARKER_PREFIX, marker_name, read_marker};
 use crate::watch::worker::Worker;
 
 /// Says whether Git ignores a folder. Asked anew whenever a `.gitignore` changes.
@@ -119,7 +119,7 @@ impl Watcher {
         let (number, done) = self.callers.join();
         let marker = match (self.stats.get().mode, self.inbox.git_dirs.first()) {
             (WatchMode::Inotify, Some(dir)) => {
-                let marker = dir.join(format!("{MARKER_PREFIX}{number}"));
+                let marker = dir.join(marker_name(number));
                 if let Err(err) = fs::create_new(&marker) {
                     tracing::debug!(error = %err, "no marker could be made");
                     self.callers.leave(number);
@@ -234,11 +234,18 @@ impl Callers {
     }
 }
 
-/// Markers of a process that was killed; only one agent runs on a vault, so they are nobody's.
+/// Removes the markers of processes that were killed.
 fn remove_old_markers(git_dirs: &[PathBuf]) {
+    let is_nobodys = |name: &str| match read_marker(name) {
+        Some((process, _)) => {
+            process == std::process::id()
+                || fs::lstat(&Path::new("/proc").join(process.to_string())).is_err()
+        }
+        None => name.starts_with(MARKER_PREFIX),
+    };
     for dir in git_dirs {
         for entry in fs::read_dir(dir).unwrap_or_default() {
-            if entry.file_name().to_string_lossy().starts_with(MARKER_PREFIX)
+            if is_nobodys(&entry.file_name().to_string_lossy())
                 && let Err(err) = fs::remove_file(&entry.path())
             {
                 tracing::debug!(error = %err, "an old marker stays behind");

@@ -31,7 +31,6 @@ mod opened;
 mod packing;
 mod page;
 mod people;
-
 mod pruned;
 mod reach;
 mod refused;
@@ -39,6 +38,7 @@ mod scale;
 mod semantics;
 mod service;
 mod settings;
+mod subfolder;
 mod suspended;
 mod users;
 mod watched;

@@ -156,8 +156,59 @@ fn a_shallow_clone_and_a_synced_folder_are_notes_and_no_failure() {
     assert!(house.run(["status"]).stdout.contains("Syncthing"), "also with no agent");
 }
 
+/// E20: what only the remote has is missed by nobody, with the network away.
+#[test]
+fn a_partial_sparse_clone_works_without_its_remote() {
+    let mut house = house();
+    let other = house.root().join("other");
+    repository(&house, &other, &["-b", "main"]);
+    write(&other, "outside/absent.md", "The word addax stands here.\n");
+    write(&other, "outside/deep/also.md", "also\n");
+    git(&house, &other, &["add", "-A"]);
+    git(&house, &other, &["commit", "-q", "-m", "outside"]);
+    git(&house, &other, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", other.display());
+    let root = house.root();
+    git(&house, &root, &["clone", "-q", "--filter=blob:none", "--sparse", &url, "memory"]);
+    git(&house, &house.vault, &["sparse-checkout", "set", "deep"]);
+    fs::rename(&other, root.join("unreachable")).unwrap();
+    assert!(!house.at("outside").exists() && house.at("deep/er/note.md").exists());
+    house.start();
+    house.write("deep/new.md", "The word okapi stands here.\n");
+    house.write("outside/written.md", "The word nyala stands here.\n");
+    house.settle();
+    assert_eq!(house.git(["status", "--porcelain"]), "");
+    let listed = house.git(["ls-tree", "-r", "--name-only", "HEAD"]);
+    for path in ["outside/absent.md", "outside/deep/also.md", "outside/written.md", "deep/new.md"] {
+        assert!(listed.contains(path), "{path} of {listed}");
+    }
+    assert_eq!(house.found("okapi"), ["deep/new.md"]);
+    assert_eq!(house.found("nyala"), ["outside/written.md"]);
+    assert_eq!(house.found("quagga"), ["old.md"]);
+    // The texts that are not here are named, and stop nobody.
+    let status = house.status();
+    assert_eq!(status["verdict"], "ok", "{status}");
+    let troubled: Vec<_> = status["index"]["troubled"].as_array().unwrap().iter().collect();
+    assert!(troubled.iter().any(|it| it["path"] == "outside/absent.md"), "{status}");
+    let problems = status["problems"].as_array().unwrap();
+    assert!(!problems.iter().any(|it| it["id"] == "git-objects"), "{status}");
+    assert!(problems.iter().all(|it| it["level"] == "note"), "{status}");
+
+    // Fetched by the person: searched without a restart.
+    fs::rename(root.join("unreachable"), &other).unwrap();
+    assert_eq!(house.found("addax"), Vec::<String>::new());
+    git(&house, &house.vault, &["sparse-checkout", "add", "outside"]);
+    wait_for("what was fetched", || house.found("addax") == ["outside/absent.md"]);
+    house.settle();
+    assert_eq!(house.status()["index"]["troubled"].as_array().unwrap().len(), 0);
+    house.stop();
+    // Without an agent and an index as well.
+    fs::remove_dir_all(house.at("mem_metadata")).unwrap();
+    assert_eq!(house.found("addax"), ["outside/absent.md"]);
+}
+
 /// A file system that is unmounted at the end, whatever the test says.
-struct Mounted(PathBuf);
+pub struct Mounted(pub PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
