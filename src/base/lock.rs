@@ -57,6 +57,15 @@ pub fn holder(dir: &Path) -> Option<Holder> {
     Some(Holder { pid, uid })
 }
 
+/// Whether a process is there and does not run: stopped by a signal or a debugger.
+pub fn is_suspended(pid: u32) -> bool {
+    // `123 (name) T …`: the name may hold anything.
+    let stat = fs::read(Path::new(&format!("/proc/{pid}/stat"))).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    let state = stat.rsplit(')').next().and_then(|it| it.trim_start().chars().next());
+    matches!(state, Some('T' | 't'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

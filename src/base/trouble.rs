@@ -1,13 +1,14 @@
 //! What an error of the system means for a person.
 //!
 //! Pure. Takes an error with its causes, gives the [`Trouble`] that the machine is in, if that is
-//! the reason, and what ends it.
+//! the reason, and what ends it; and all of it in one line ([`told`]).
 //!
 //! **Invariant:** a trouble is the machine's: the same call works once it is over, and nothing that
 //! lies on the disk is at fault.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 /// A state of the machine in which files can't be written or read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,12 +48,27 @@ impl Trouble {
     pub fn behind(err: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(err);
         while let Some(err) = cause {
-            if let Some(found) = err.downcast_ref::<io::Error>().and_then(Self::of) {
-                return Some(found);
+            // A shared one is not found by what it shares.
+            let shared = err.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
+            let found = err.downcast_ref::<io::Error>().or(shared).and_then(Self::of);
+            if found.is_some() {
+                return found;
             }
             cause = err.source();
         }
         None
+    }
+
+    /// What it is, in words that no library has to explain.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Full => "the disk is full",
+            Self::ReadOnly => "the disk is read-only",
+            Self::NotAllowed => "no permission",
+            Self::Handles => "too many files are open",
+            Self::Memory => "the machine is out of memory",
+            Self::Device => "the disk fails",
+        }
     }
 
     /// What ends it.
@@ -75,9 +91,56 @@ impl Trouble {
     }
 }
 
+/// An error and its causes in one line: what failed, the trouble that the machine is in, and at
+/// the end the words of whoever met it.
+pub fn told(err: &(dyn Error + 'static)) -> String {
+    let mut parts = vec![err.to_string()];
+    let mut source = err.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        // Many say again what is behind them.
+        match parts.last_mut() {
+            Some(last) if last.contains(&text) => {}
+            _ => parts.push(text),
+        }
+        source = cause.source();
+    }
+    if let Some(trouble) = Trouble::behind(err) {
+        parts.insert(parts.len() - 1, trouble.text().to_owned());
+    }
+    parts.join(": ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_told_in_our_words_first_and_nothing_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("Cannot write `x`")]
+        struct Ours(#[source] Box<dyn Error + Send + Sync>);
+        #[derive(Debug, thiserror::Error)]
+        #[error("an error: {0}")]
+        struct Repeats(#[source] io::Error);
+        #[derive(Debug, thiserror::Error)]
+        #[error("Cannot share it")]
+        struct Shares(#[source] Arc<io::Error>);
+        let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+        let raw = "No space left on device (os error 28)";
+        for (err, words) in [
+            (&full() as &(dyn Error + 'static), format!("the disk is full: {raw}")),
+            (&Ours(full().into()), format!("Cannot write `x`: the disk is full: {raw}")),
+            (
+                &Ours(Repeats(full()).into()),
+                format!("Cannot write `x`: the disk is full: an error: {raw}"),
+            ),
+            (&Shares(full().into()), format!("Cannot share it: the disk is full: {raw}")),
+            (&Ours("odd bytes".into()), "Cannot write `x`: odd bytes".to_owned()),
+        ] {
+            assert_eq!(told(err), words);
+        }
+    }
 
     #[test]
     fn a_trouble_is_found_behind_what_others_wrap_around_it() {

@@ -10,7 +10,9 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io::{self, IsTerminal as _, Write as _};
 
+use crate::base::trouble::Trouble;
 use crate::daemon::offline::Unreachable;
+use crate::history::ReadError;
 use crate::vault::path::{escape, is_commanding};
 
 /// How a command ended.
@@ -46,7 +48,15 @@ impl CliError {
             causes.push(cause.to_string());
             source = cause.source();
         }
-        Self { message: err.to_string(), causes, hint: None, exit: Exit::Error }
+        let trouble = Trouble::behind(err);
+        if let Some(trouble) = trouble {
+            causes.insert(causes.len().saturating_sub(1), trouble.text().to_owned());
+        }
+        let hint = match err.downcast_ref::<ReadError>() {
+            Some(err) => Some(err.hint()),
+            None => trouble.map(|it| it.hint().to_owned()),
+        };
+        Self { message: err.to_string(), causes, hint, exit: Exit::Error }
     }
 
     pub fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -12,13 +12,13 @@ use crate::cli::report::{self, CliError, Exit};
 use crate::cli::status::unexpected;
 use crate::cli::up::Bar;
 use crate::config::Dirs;
-use crate::daemon::offline;
+use crate::daemon::offline::{self, Unreachable};
 use crate::search::{self, Query};
 use crate::serve::client::{self, AskError};
 use crate::serve::{Answer, Form, Request};
 
-/// How long an agent may take for a page.
-const LIMIT: Duration = Duration::from_secs(30);
+/// How long an agent that is there may take for a page: more than it takes by its own limit.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// `remd search QUERY…`.
 pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliError> {
@@ -52,17 +52,26 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
     // agent still has those of the last commit.
     let mut sockets = dirs.sockets(vault)?;
     sockets.truncate(1);
-    let answer = match client::ask_any(&sockets, &request, LIMIT) {
-        Err(AskError::NobodyThere) => {
+    let asked = client::ask_any(&sockets, &request, LIMIT);
+    let unseen = match &asked {
+        Err(AskError::NobodyThere) => Some(offline::NO_AGENT),
+        Err(AskError::Silent | AskError::Deadline(_)) => {
+            let Unreachable { what, remedy } = offline::silent(vault);
+            report::talk(&format!("note: {what}; the last index answers instead. {remedy}"));
+            Some(offline::SILENT_AGENT)
+        }
+        _ => None,
+    };
+    let answer = match unseen {
+        Some(unseen) => {
             find::require(vault)?;
             let bar = Bar::new();
-            let answer = offline::search(vault, dirs, &query, form, &|done, all| {
-                bar.at("indexing", done, all)
-            });
+            let at = |done, all| bar.at("indexing", done, all);
+            let answer = offline::search(vault, dirs, &query, form, unseen, &at);
             drop(bar);
             answer
         }
-        other => other?,
+        None => asked?,
     };
     match answer {
         Answer::Page { text, hits, partial } => {

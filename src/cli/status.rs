@@ -33,7 +33,10 @@ pub fn status(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, CliE
         Ok(other) => return Err(unexpected(other)),
         Err(AskError::NobodyThere) => {
             find::require(vault)?;
-            offline::status(vault, dirs)
+            offline::status(vault, dirs, offline::unreachable(vault, dirs))
+        }
+        Err(AskError::Silent | AskError::Deadline(_)) => {
+            offline::status(vault, dirs, Some(offline::silent(vault)))
         }
         Err(err) => return Err(err.into()),
     };
@@ -63,6 +66,7 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
             find::require(vault)?;
             Err(CliError::no_agent(offline::unreachable(vault, dirs)))
         }
+        Err(AskError::Silent) => Err(CliError::no_agent(Some(offline::silent(vault)))),
         Err(err) => Err(err.into()),
     }
 }
@@ -108,6 +112,7 @@ fn done(
             find::require(vault)?;
             Err(CliError::no_agent(offline::unreachable(vault, dirs)))
         }
+        Err(AskError::Silent) => Err(CliError::no_agent(Some(offline::silent(vault)))),
         Err(err) => Err(err.into()),
     }
 }

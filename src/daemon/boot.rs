@@ -21,8 +21,9 @@ use crate::base::fs::{self, PathError};
 use crate::base::latest::Latest;
 use crate::base::lock::{self, DirLock};
 use crate::base::process::Stop;
+use crate::base::trouble::{Trouble, told};
 use crate::config::{Dirs, Loaded, Settings};
-use crate::daemon::committer::{self, Committer};
+use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
 use crate::daemon::ground;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
@@ -76,6 +77,9 @@ pub enum End {
 pub enum BootError {
     #[error("Another agent{} runs on `{}`", pid.map_or(String::new(), |it| format!(" (process {it})")), vault.display())]
     AnotherAgent { vault: PathBuf, pid: Option<u32> },
+    /// Asked to take down what is in use.
+    #[error("The agent{} of `{}` is running, and its mount is its own", pid.map_or(String::new(), |it| format!(" (process {it})")), vault.display())]
+    StillRuns { vault: PathBuf, pid: Option<u32> },
     #[error(transparent)]
     Disk(#[from] PathError),
     #[error(transparent)]
@@ -97,7 +101,10 @@ impl BootError {
             Self::Disk(_) | Self::Runtime(_) => true,
             Self::Snapshot(err) => err.is_transient(),
             Self::Mount(err) => err.is_transient(),
-            Self::AnotherAgent { .. } | Self::History(_) | Self::Git(_) => false,
+            Self::AnotherAgent { .. }
+            | Self::StillRuns { .. }
+            | Self::History(_)
+            | Self::Git(_) => false,
         }
     }
 
@@ -109,7 +116,16 @@ impl BootError {
             Self::History(err) => err.hint(),
             Self::Snapshot(err) => err.hint(),
             Self::Mount(err) => err.hint(),
-            Self::Disk(_) | Self::Git(_) | Self::Runtime(_) => None,
+            Self::StillRuns { pid, .. } => {
+                let stop = pid.map_or("stop it".to_owned(), |it| format!("`kill {it}`"));
+                Some(format!(
+                    "It unmounts when it stops: Ctrl-C where it runs, {stop}, or `systemctl --user \
+                     stop` for a service. What somebody else unmounts it mounts again."
+                ))
+            }
+            Self::Disk(err) => Trouble::of(&err.source).map(|it| it.hint().to_owned()),
+            Self::Git(err) => Some(err.hint()),
+            Self::Runtime(err) => Trouble::of(err).map(|it| it.hint().to_owned()),
         }
     }
 }
@@ -381,6 +397,9 @@ pub fn commit_once(
 pub fn clear_mount(vault: &Path, dirs: &Dirs) -> Result<Option<PathBuf>, BootError> {
     let _lock = match take_lock(vault, dirs) {
         Err(BootError::Disk(err)) if err.is_absent() => None,
+        Err(BootError::AnotherAgent { vault, pid }) => {
+            return Err(BootError::StillRuns { vault, pid });
+        }
         taken => Some(taken?),
     };
     Ok(mount::clear_left(&dirs.mount_record(vault))?)
@@ -398,6 +417,7 @@ fn take_lock(vault: &Path, dirs: &Dirs) -> Result<DirLock, BootError> {
         }
         let pid = running_pid(vault, dirs);
         if pid.is_some() || clock::now() >= until {
+            let pid = pid.or_else(|| lock::holder(vault).map(|it| it.pid));
             return Err(BootError::AnotherAgent { vault: vault.to_owned(), pid });
         }
         std::thread::sleep(LOCK_PAUSE);
@@ -493,7 +513,7 @@ fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Wa
             // The watcher asks anew when a rule changes; a walk asks many times in a row.
             if clock::now() - read_at > RULES_KEEP {
                 if let Err(err) = ignores.reload() {
-                    tracing::warn!(error = %committer::chain(&err), "ignore rules stay as they were");
+                    tracing::warn!(error = %told(&err), "ignore rules stay as they were");
                 }
                 read_at = clock::now();
             }
@@ -510,7 +530,7 @@ fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Wa
             house.problems.report(
                 "watch",
                 Level::Error,
-                &committer::chain(&err),
+                &told(&err),
                 "Edits are found by a look every ten minutes; mend this and restart the agent.",
             );
             None

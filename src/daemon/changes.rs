@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::trouble::Trouble;
-use crate::daemon::committer::chain;
+use crate::base::trouble::{Trouble, told};
 use crate::history::{ReadError, Reader};
 use crate::index::{Card, IndexView, Update};
 use crate::vault::note::read_note;
@@ -95,7 +94,7 @@ pub fn update_or_name(
     let is_left_out = entry.is_some_and(|it| reader.is_left_out(it.blob));
     doc.problems = vec![match is_left_out {
         true => format!("{LEFT_OUT}: it is a partial clone, and nothing is fetched"),
-        false => format!("{NOT_IN_GIT}: {}", chain(&err)),
+        false => format!("{NOT_IN_GIT}: {}", told(&err)),
     }];
     // The content is unknown: whatever is read later is another one.
     let Some(blob) = BlobId::from_bytes(&[0; 20]) else { return Err(err) };

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::base::trouble::told;
 use crate::base::{clock, fault, process};
 use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
@@ -421,6 +422,7 @@ impl Committer {
         let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
         self.filtering.note(&self.kept_out);
         let filtering = self.filtering.list();
+        let unreadable_folders = self.skipped.values().filter(|it| is_unreadable(it)).count();
         let flushed = Flushed {
             committed: filtering.is_empty(),
             waiting_for,
@@ -435,6 +437,7 @@ impl Committer {
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
             ledger.filtering = filtering;
+            ledger.unreadable_folders = unreadable_folders;
             ledger.held = held;
             ledger.committing = None;
             ledger.looked = true;
@@ -467,14 +470,18 @@ impl Committer {
             tracing::info!("stopped in the middle of a look; the next start takes it up again");
             return Flushed { waiting_for: vec![err.to_string()], ..Flushed::default() };
         }
-        let mut what = chain(err);
+        let mut what = told(err);
         let mut remedy = err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
         match err {
             SnapshotError::VaultLost(_) => self.look_out(&mut what, &mut remedy),
             SnapshotError::Git(_) | SnapshotError::Disk(_) => {
                 let branch = self.house.ledger.get().head.and_then(|it| it.branch);
-                if let Some(missing) = self.history.missing(branch.as_deref()) {
-                    (what, remedy) = (missing.what, missing.remedy);
+                match self.history.missing(branch.as_deref()) {
+                    Some(missing) => (what, remedy) = (missing.what, missing.remedy),
+                    None => {
+                        let git = self.history.git_dir().display();
+                        what = format!("Nothing can be committed to `{git}`: {what}");
+                    }
                 }
             }
             _ => {}
@@ -563,16 +570,4 @@ fn is_unreadable(why: &Skip) -> bool {
 /// the disk had an error, a filter failed.
 fn may_be_read_later(why: &Kept) -> bool {
     matches!(why, Kept::Unreadable { .. } | Kept::Filter { .. })
-}
-
-/// An error and its causes in one line.
-pub fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut source = err.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use crate::base::clock;
 use crate::base::fs::PathError;
-use crate::daemon::committer::chain;
+use crate::base::trouble::told;
 use crate::daemon::house::House;
-use crate::daemon::intake::{Accepted, Ask, Flushed};
+use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::problems::Level;
 use crate::daemon::settings;
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView};
 use crate::mount::{Answers, EntryKind, Unanswered};
-use crate::render::AsOf;
 use crate::render::links::{Direction, Links};
 use crate::render::nodes::{Node, Nodes};
 use crate::render::status::Status;
+use crate::render::{AsOf, counted};
 use crate::search::{self, Neighbour, Query, QueryError, Results};
 use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
@@ -73,7 +73,7 @@ impl Desk {
                 Answer::Done { said: said.to_owned(), paths: Vec::new() }
             }
             Err(err) => {
-                let what = super::committer::chain(&err);
+                let what = told(&err);
                 self.house.problems.report(
                     "settings-error",
                     super::problems::Level::Error,
@@ -89,7 +89,7 @@ impl Desk {
         }
     }
 
-    fn settle(&self, limit: Duration) -> Answer {
+    fn settle(&self, limit: Duration, caller: &Caller) -> Answer {
         let deadline = clock::now() + limit;
         let left = || deadline.saturating_duration_since(clock::now());
         // What is on its way through the watcher arrives first, so that nothing is left over for
@@ -101,12 +101,12 @@ impl Desk {
         }
         let mut pause = FIRST_PAUSE;
         let flushed = loop {
-            let flushed = self.house.intake.ask(Ask::Flush, left());
+            let flushed = self.house.intake.ask(Ask::Flush, left(), &|| caller.is_gone());
             match flushed {
                 // A lock that is held, or a file that is being written: it passes. A disk that is
                 // full does not, and each try looks at everything.
                 Some(Flushed { committed: false, needs_person: false, .. })
-                    if left() > 2 * pause =>
+                    if left() > 2 * pause && !caller.is_gone() =>
                 {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -121,7 +121,8 @@ impl Desk {
         if flushed.needs_person || !flushed.committed {
             let held = self.house.ledger.get().held.len();
             if held > 0 {
-                waiting_for.push(format!("{held} deletions are held back (`remd accept`)"));
+                let held = counted(held, "deletion", "deletions");
+                waiting_for.push(format!("{held} held back (`remd accept`)"));
             }
             return self.settled(false, waiting_for, flushed.needs_person);
         }
@@ -138,7 +139,8 @@ impl Desk {
                 return self.settled(true, waiting_for, false);
             }
             seen = seen.max(version);
-            if self.house.shelf.wait_newer(seen, left()).is_none() {
+            let newer = self.house.shelf.wait_newer(seen, left().min(STILL_THERE));
+            if newer.is_none() && (left().is_zero() || caller.is_gone()) {
                 return self.settled(
                     false,
                     vec!["the index is still behind HEAD".to_owned()],
@@ -177,12 +179,16 @@ impl Desk {
             return Answer::Done { said: "Nothing is held back.".to_owned(), paths: Vec::new() };
         }
         if dry_run {
-            let said = format!("Would commit the deletion of {} files.", held.len());
+            let files = counted(held.len(), "file", "files");
+            let said = format!("Would commit the deletion of {files}.");
             return Answer::Done { said, paths: held };
         }
         match self.house.intake.accept(ACCEPT_LIMIT, &|| caller.is_gone()) {
             Accepted::Done(Flushed { committed: true, accepted, .. }) => Answer::Done {
-                said: format!("Committed the deletion of {} files.", accepted.len()),
+                said: format!(
+                    "Committed the deletion of {}.",
+                    counted(accepted.len(), "file", "files")
+                ),
                 paths: accepted.iter().map(|it| it.to_string()).collect(),
             },
             Accepted::Done(flushed) => Answer::Failed {
@@ -277,7 +283,9 @@ impl Handler for Desk {
     fn answer(&self, request: Request, caller: &Caller) -> Answer {
         match request {
             Request::Status => Answer::Status(Box::new(health::status(&self.house))),
-            Request::Settle { timeout_ms } => self.settle(Duration::from_millis(timeout_ms)),
+            Request::Settle { timeout_ms } => {
+                self.settle(Duration::from_millis(timeout_ms), caller)
+            }
             Request::Search { query, form } => self.page(&query, form),
             Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {
@@ -299,7 +307,7 @@ impl Handler for Desk {
             Some(err) => self.house.problems.report(
                 "socket",
                 Level::Error,
-                &format!("The socket was removed, and no command reaches the agent: {}", chain(err)),
+                &format!("The socket was removed, and no command reaches the agent: {}", told(err)),
                 "It listens again by itself as soon as that folder can be made; edits are committed.",
             ),
         }

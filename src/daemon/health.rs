@@ -15,6 +15,7 @@ use crate::render::counted;
 use crate::render::status::{
     Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch,
 };
+use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
 
 /// The version of the status object; raised when a field changes its meaning or goes.
@@ -156,6 +157,8 @@ pub fn unseen(house: &House) -> Option<&'static str> {
         Some("first look at the vault not done")
     } else if watch.is_none_or(|it| !it.alive || matches!(it.mode, WatchMode::Off { .. })) {
         Some("not watched: edits of the last minutes unknown")
+    } else if house.ledger.get().unreadable_folders > 0 {
+        Some("a folder cannot be read")
     } else {
         None
     }
@@ -206,7 +209,10 @@ fn held_problem(held: usize) -> Problem {
     Problem {
         id: "held-deletions".to_owned(),
         level: Level::Warning.text().to_owned(),
-        what: format!("{held} notes are gone from the disk at once; their deletion is held back"),
+        what: match held {
+            1 => "1 file is gone from the disk; its deletion is held back".to_owned(),
+            _ => format!("{held} files are gone from the disk; their deletion is held back"),
+        },
         remedy:
             "Bring them back (an unmounted folder?), or let the deletion through: `remd accept`"
                 .to_owned(),
@@ -272,12 +278,16 @@ pub fn troubled_problem(view: &IndexView) -> Option<Problem> {
     let first = all.first()?;
     let verb = if all.len() == 1 { "note is" } else { "notes are" };
     let why = first.problems.join("; ");
+    let rest = match all.len() {
+        1 => "",
+        _ => " `remd status --json` names more under `troubled`.",
+    };
+    let remedy = first.problems.first().map_or("", |it| remedy::of(it));
     Some(Problem {
         id: "notes".to_owned(),
         level: Level::Note.text().to_owned(),
         what: format!("{} {verb} not read as written, as `{}`: {why}", all.len(), first.path),
-        remedy: "The rest of it is searched. `remd status --json` names more under `troubled`."
-            .to_owned(),
+        remedy: format!("{remedy}{rest}"),
         since: clock::unix_seconds(),
         count: 1,
     })

@@ -71,6 +71,8 @@ pub struct Ledger {
     /// Which of it a filter is at work on.
     pub filtering: Vec<AtWork>,
     pub held: Vec<VaultPath>,
+    /// Folders that cannot be read: nobody knows what is in them.
+    pub unreadable_folders: usize,
     /// Whether the first look at the whole vault is done.
     pub looked: bool,
     /// How far a commit of very many files is.

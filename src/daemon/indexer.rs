@@ -13,11 +13,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
-use crate::base::trouble::Trouble;
+use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, update_or_name};
-use crate::daemon::committer::chain;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
 use crate::history::ReadError;
@@ -520,7 +519,20 @@ impl Indexer {
             FollowError::VaultAway | FollowError::Stopped => None,
         };
         let remedy = remedy.unwrap_or_else(|| "It is tried again by itself.".to_owned());
-        self.report(&chain(err), &remedy);
+        let (index, git) = (self.metadata(), self.house.git_dir.display());
+        let what = match err {
+            FollowError::History(_) => format!("Notes cannot be read from `{git}`: {}", told(err)),
+            err if err.spoils_the_index() => {
+                format!("The index in `{index}` is damaged: {}", told(err))
+            }
+            _ => format!("The index in `{index}` cannot follow: {}", told(err)),
+        };
+        self.report(&what, &remedy);
+    }
+
+    /// Where the index is, for people.
+    fn metadata(&self) -> String {
+        self.house.vault.join(self.house.settings.get().layout.metadata).display().to_string()
     }
 
     fn report(&self, what: &str, remedy: &str) {

@@ -48,7 +48,7 @@ pub enum Accepted {
 }
 
 /// How often is looked whether somebody still waits.
-const STILL_THERE: Duration = Duration::from_millis(200);
+pub const STILL_THERE: Duration = Duration::from_millis(200);
 
 /// How a flush or an accept went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -163,16 +163,26 @@ impl Intake {
         !self.lock().owed.is_empty()
     }
 
-    /// Asks, and waits for the answer; `None` when the time runs out or the committer is gone.
+    /// Asks, and waits for the answer; `None` when the time runs out, the committer is gone, or
+    /// `is_gone` says that nobody waits for it any more.
     pub fn ask(
         &self,
         ask: impl FnOnce(Sender<Flushed>) -> Ask,
         limit: Duration,
+        is_gone: &dyn Fn() -> bool,
     ) -> Option<Flushed> {
         let (send, receive) = channel();
         self.lock().asks.push(ask(send));
         self.inner.wake.notify_all();
-        receive.recv_timeout(limit).ok()
+        let until = clock::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(clock::now());
+            match receive.recv_timeout(left.min(STILL_THERE)) {
+                Ok(flushed) => return Some(flushed),
+                Err(RecvTimeoutError::Timeout) if !left.is_zero() && !is_gone() => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Asks for the held deletions to be let through, while `is_gone` says no.

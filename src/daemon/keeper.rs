@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
-use crate::daemon::committer::chain;
+use crate::base::trouble::told;
 use crate::daemon::desk::Desk;
 use crate::daemon::house::{House, MountState};
 use crate::daemon::problems::Level;
@@ -69,7 +69,7 @@ impl Keeper {
 pub fn clear_left(house: &House) {
     if let Err(err) = mount::clear_left(&house.dirs.mount_record(&house.vault)) {
         let remedy = err.hint().unwrap_or_default();
-        house.problems.report("mount", Level::Note, &chain(&err), &remedy);
+        house.problems.report("mount", Level::Note, &told(&err), &remedy);
     }
 }
 
@@ -146,7 +146,7 @@ impl Work {
                         | MountError::Foreign { .. }
                         | MountError::Serving { .. }
                 );
-                let why = chain(&err);
+                let why = told(&err);
                 let remedy = err.hint().unwrap_or_else(|| "Everything else works.".to_owned());
                 self.house.problems.report("mount", Level::Warning, &why, &remedy);
                 self.house.mount.set(MountState::Failed { path: self.place.clone(), why });
@@ -162,7 +162,7 @@ impl Work {
         self.house.problems.report(
             "mount-record",
             Level::Note,
-            &format!("After a kill the mount's folder would stay behind: {}", chain(err)),
+            &format!("After a kill the mount's folder would stay behind: {}", told(err)),
             "Check who owns that folder; the mount works all the same.",
         );
     }

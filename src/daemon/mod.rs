@@ -66,10 +66,13 @@ fn host() -> String {
 fn report_settings(problems: &Problems, warnings: &[String]) {
     match warnings {
         [] => problems.clear("settings"),
-        [first, ..] => problems.report(
+        [first, rest @ ..] => problems.report(
             "settings",
             Level::Warning,
-            &format!("{} lines of the settings have no effect: {first}", warnings.len()),
+            &match rest.len() {
+                0 => format!("A line of the settings has no effect: {first}"),
+                more => format!("{} lines of the settings have no effect: {first}", more + 1),
+            },
             "`remd config list` shows all settings and warnings; mend the file, then `remd reload`.",
         ),
     }

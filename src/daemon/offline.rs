@@ -8,19 +8,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
-use crate::daemon::committer::chain;
 use crate::daemon::problems::Level;
 use crate::daemon::{changes, ground, health, pages, settings};
 use crate::history::Reader;
-use crate::index::{Index, IndexReader, IndexView, Update};
+use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
 use crate::render::status::{
     Agent, Head, Index as IndexStatus, Mount, Pending, Problem, Status, Watch,
 };
 use crate::search::{self, Query};
 use crate::serve::{Answer, Form};
-use crate::vault::{CommitId, Layout};
+use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// How many changed paths are read before a command gives up catching up with HEAD.
 const MOST_PATHS: usize = 2000;
@@ -29,15 +29,19 @@ const CATCH_UP: Duration = Duration::from_millis(500);
 /// How long a query may take.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 
-/// What an answer says of the disk.
-const NO_AGENT: &str = "no agent: edits since then unknown";
+/// What an answer says of the disk where no agent is.
+pub const NO_AGENT: &str = "no agent: edits since then unknown";
+/// The same where one is that does not answer.
+pub const SILENT_AGENT: &str = "agent does not answer: edits since then unknown";
 
-/// Answers a query from the last index and what was committed since.
+/// Answers a query from the last index and what was committed since; `unseen` says why nobody has
+/// looked at the disk.
 pub fn search(
     vault: &Path,
     dirs: &Dirs,
     query: &Query,
     form: Form,
+    unseen: &'static str,
     progress: &dyn Fn(usize, usize),
 ) -> Answer {
     let layout = settings(vault, dirs).layout;
@@ -57,13 +61,16 @@ pub fn search(
         {
             results.commits_behind = history.count_between(Some(at), head, 1000)?;
         }
-        results.unseen = Some(NO_AGENT);
+        results.unseen = Some(unseen);
         results.partial = ready.partial.or(results.partial);
         Ok(pages::answer(query, &results, form, vault))
     })();
     answered.unwrap_or_else(|err| Answer::Failed {
-        message: chain(err.as_ref()),
-        hint: Some("`remd up` on this vault says more.".to_owned()),
+        message: format!("`{}` cannot be searched: {}", vault.display(), told(err.as_ref())),
+        hint: Some(match Trouble::behind(err.as_ref()) {
+            Some(trouble) => trouble.hint().to_owned(),
+            None => "`remd status` says more.".to_owned(),
+        }),
         usage: false,
     })
 }
@@ -123,18 +130,13 @@ fn build(
     // Nobody else may write it while we do: an agent that starts meanwhile does all else, and opens
     // what we leave.
     let kept = Index::open(&vault.join(&layout.metadata), layout).map(|it| it.0).ok();
-    if let Some(mut index) = kept
-        && let Ok(mut build) = index.begin_rebuild(total)
-    {
-        for (at, (path, entry)) in notes.into_iter().enumerate() {
-            if let Update::Put { path, blob, role, doc } =
-                changes::update_or_name(history, path, Some(entry), layout)?
-            {
-                build.add(&path, blob, role, &doc)?;
-            }
-            progress(at + 1, total);
+    if let Some(mut index) = kept {
+        match build_in(&mut index, history, &notes, head, layout, progress) {
+            Ok(view) => return Ok(Ready { view, partial: None }),
+            // A full disk keeps no index, and the notes can be read all the same. What Git does not
+            // give is told below.
+            Err(err) => tracing::debug!(err = told(err.as_ref()), "no index can be kept"),
         }
-        return Ok(Ready { view: build.finish(head)?, partial: None });
     }
     let mut updates = Vec::new();
     for (at, (path, entry)) in notes.into_iter().take(MOST_PATHS).enumerate() {
@@ -146,8 +148,28 @@ fn build(
     Ok(Ready { view: IndexReader::empty(layout).view(updates, Some(head))?, partial })
 }
 
-/// How a vault is that nobody watches.
-pub fn status(vault: &Path, dirs: &Dirs) -> Status {
+fn build_in(
+    index: &mut Index,
+    history: &Reader,
+    notes: &[(VaultPath, Entry)],
+    head: CommitId,
+    layout: &Layout,
+    progress: &dyn Fn(usize, usize),
+) -> Result<std::sync::Arc<IndexView>, Box<dyn std::error::Error>> {
+    let mut build = index.begin_rebuild(notes.len())?;
+    for (at, (path, entry)) in notes.iter().enumerate() {
+        if let Update::Put { path, blob, role, doc } =
+            changes::update_or_name(history, path.clone(), Some(*entry), layout)?
+        {
+            build.add(&path, blob, role, &doc)?;
+        }
+        progress(at + 1, notes.len());
+    }
+    Ok(build.finish(head)?)
+}
+
+/// How a vault is whose agent is not there, or cannot be asked.
+pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> Status {
     let mut problems = Vec::new();
     let mut problem = |id: &str, level: Level, what: String, remedy: &str| {
         problems.push(Problem {
@@ -166,8 +188,8 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
                 match reader.missing(None) {
                     Some(it) => problem("history", Level::Error, it.what, &it.remedy),
                     None => {
-                        let remedy = "Run `git fsck` in the vault.";
-                        problem("history", Level::Error, chain(&err), remedy);
+                        let what = format!("Git's data cannot be read: {}", told(&err));
+                        problem("history", Level::Error, what, &err.hint());
                     }
                 }
                 None
@@ -175,12 +197,15 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
         },
         Err(err) => {
             let remedy = err.hint().unwrap_or_else(|| "Run `remd up` on this vault.".to_owned());
-            problem("history", Level::Error, chain(&err), &remedy);
+            problem("history", Level::Error, told(&err), &remedy);
             None
         }
     };
     let settings = settings(vault, dirs);
     let layout = settings.layout;
+    let folder = vault.join(&layout.metadata).display().to_string();
+    let unread =
+        |err: &IndexError| format!("The index in `{folder}` cannot be read: {}", told(err));
     let mut notes = None;
     let index = match IndexReader::open(&vault.join(&layout.metadata), &layout) {
         Ok(Ok(reader)) => {
@@ -204,12 +229,7 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
                     }
                 }
                 Err(err) => {
-                    problem(
-                        "index",
-                        Level::Error,
-                        chain(&err),
-                        "It is built anew at the next start.",
-                    );
+                    problem("index", Level::Error, unread(&err), &index_remedy(&err));
                     IndexStatus::default()
                 }
             }
@@ -236,11 +256,11 @@ pub fn status(vault: &Path, dirs: &Dirs) -> Status {
             IndexStatus::default()
         }
         Err(err) => {
-            problem("index", Level::Error, chain(&err), "It is built anew at the next start.");
+            problem("index", Level::Error, unread(&err), &index_remedy(&err));
             IndexStatus::default()
         }
     };
-    let (verdict, summary) = match unreachable(vault, dirs) {
+    let (verdict, summary) = match unreachable {
         None => ("stopped", "no agent is running; edits are not committed (`remd up`)".to_owned()),
         Some(Unreachable { what, remedy }) => {
             problem("unreachable", Level::Error, what.clone(), &remedy);
@@ -287,6 +307,25 @@ pub struct Unreachable {
     pub remedy: String,
 }
 
+/// An agent that takes a request and gives no sign.
+pub fn silent(vault: &Path) -> Unreachable {
+    let pid = lock::holder(vault).map(|it| it.pid);
+    let agent = pid.map_or("the agent".to_owned(), |it| format!("the agent (process {it})"));
+    match pid.filter(|it| lock::is_suspended(*it)) {
+        Some(pid) => Unreachable {
+            what: format!("{agent} is stopped and does nothing"),
+            remedy: format!("Let it go on: `kill -CONT {pid}` (or `fg` where Ctrl-Z stopped it)."),
+        },
+        None => Unreachable {
+            what: format!("{agent} does not answer"),
+            remedy:
+                "The machine or its disk may be very busy: ask again. If it stays so, stop the \
+                     agent and say `remd up`; nothing is lost."
+                    .to_owned(),
+        },
+    }
+}
+
 /// Whether the vault's lock is held although nobody answers.
 pub fn unreachable(vault: &Path, dirs: &Dirs) -> Option<Unreachable> {
     // One that starts takes its lock again and again for a while: ours, of a moment, ends nobody.
@@ -310,6 +349,13 @@ pub fn unreachable(vault: &Path, dirs: &Dirs) -> Option<Unreachable> {
         ),
     };
     Some(Unreachable { what, remedy })
+}
+
+fn index_remedy(err: &IndexError) -> String {
+    match err.trouble() {
+        Some(trouble) => trouble.hint().to_owned(),
+        None => "It is built anew by itself at the next start of the agent.".to_owned(),
+    }
 }
 
 fn settings(vault: &Path, dirs: &Dirs) -> Settings {

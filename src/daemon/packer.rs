@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::base::process::{ProcessError, Stop};
+use crate::base::trouble::told;
 use crate::base::{clock, fault};
-use crate::daemon::committer::chain;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
 use crate::history::{PackError, Packing, clear_packing, pack_loose};
@@ -77,7 +77,7 @@ struct Work {
 impl Work {
     fn run(mut self) {
         if let Err(err) = clear_packing(&self.house.vault) {
-            tracing::debug!(err = %chain(&err), "what a killed packing left stays for the next one");
+            tracing::debug!(err = %told(&err), "what a killed packing left stays for the next one");
         }
         while !self.stop.is_set() {
             let (seen, ledger) = self.house.ledger.get_versioned();
@@ -132,7 +132,7 @@ impl Work {
             Err(PackError::Process(ProcessError::Stopped { .. })) => return false,
             Err(err) => {
                 self.report(
-                    &format!("Loose Git objects cannot be packed: {}", chain(&err)),
+                    &format!("Loose Git objects cannot be packed: {}", told(&err)),
                     err.hint(),
                 );
                 return false;

@@ -11,8 +11,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
+use crate::base::trouble::told;
 use crate::base::{clock, fs, lock};
-use crate::daemon::committer::chain;
 use crate::daemon::house::House;
 use crate::history::Reader;
 use crate::watch::{self, Filter};
@@ -77,11 +77,11 @@ fn stranger(house: &House) -> Option<Result<(), String>> {
         let Some(last) = house.ledger.get().head else {
             return Err("nothing was committed by which it could be known".to_owned());
         };
-        let reader = Reader::open(&house.vault).map_err(|err| chain(&err))?;
+        let reader = Reader::open(&house.vault).map_err(|err| told(&err))?;
         if !reader.is_at_the_place_of(&house.reader) {
             return Err("it lies elsewhere in its repository".to_owned());
         }
-        let head = reader.head().map_err(|err| chain(&err))?;
+        let head = reader.head().map_err(|err| told(&err))?;
         let holds = head.is_some_and(|head| {
             reader.exists(last.commit)
                 && reader.is_ancestor(last.commit, head.commit).unwrap_or(false)
@@ -95,7 +95,7 @@ fn stranger(house: &House) -> Option<Result<(), String>> {
         match lock::try_lock_dir(&house.vault) {
             Ok(Some(_free)) => Ok(()),
             Ok(None) => Err("another agent runs on it".to_owned()),
-            Err(err) => Err(chain(&err)),
+            Err(err) => Err(told(&err)),
         }
     })())
 }

@@ -102,23 +102,39 @@ pub fn report_identity(problems: &Problems, history: &History) {
     );
 }
 
-/// Names what no scan looked into.
+/// Names what no scan looked into, what cannot be read first.
 pub fn report_skipped(problems: &Problems, skipped: &BTreeMap<VaultPath, Skip>) {
-    match skipped.first_key_value() {
-        None => problems.clear("skipped"),
-        Some((path, why)) => problems.report(
-            "skipped",
-            match skipped.values().any(|it| matches!(it, Skip::Unreadable(_))) {
-                true => Level::Warning,
-                false => Level::Note,
-            },
-            &match skipped.len() {
-                1 => format!("`{path}` is not looked into: {why}"),
-                count => format!("{count} places are not looked into, as `{path}`: {why}"),
-            },
-            "Nothing in them is committed or searched; list them in .gitignore if that is meant.",
+    let is_unreadable = |it: &Skip| matches!(it, Skip::Unreadable(_));
+    let worst = skipped.iter().find(|it| is_unreadable(it.1));
+    let Some((path, why)) = worst.or(skipped.first_key_value()) else {
+        return problems.clear("skipped");
+    };
+    let (level, remedy) = match why {
+        Skip::Unreadable(_) => (
+            Level::Warning,
+            "Make it readable (`chmod -R u+rX`); it is looked at again by itself. What was \
+             committed of it stays, and is searched.",
         ),
-    }
+        Skip::Repository => (
+            Level::Note,
+            "Nothing in it is committed here: it has a history of its own. List it in \
+             `.gitignore` if that is meant.",
+        ),
+        Skip::OtherDevice => (
+            Level::Note,
+            "Nothing in it is committed; what was committed of it before stays, and is searched. \
+             List it in `.gitignore` if that is meant.",
+        ),
+        Skip::Special => (
+            Level::Note,
+            "There is no text in it to commit. List it in `.gitignore` if that is meant.",
+        ),
+    };
+    let what = match skipped.len() {
+        1 => format!("`{path}` is not looked into: {why}"),
+        count => format!("{count} places are not looked into, as `{path}`: {why}"),
+    };
+    problems.report("skipped", level, &what, remedy);
 }
 
 /// Names what no path in the vault may be called.

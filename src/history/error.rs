@@ -29,7 +29,7 @@ where
 
 impl GitError {
     /// What the person at the keyboard can do about it: the machine's trouble first, if that is it.
-    pub(super) fn hint(&self) -> String {
+    pub fn hint(&self) -> String {
         if let Some(trouble) = Trouble::behind(&*self.source) {
             return trouble.hint().to_owned();
         }
@@ -138,6 +138,18 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// What the person at the keyboard can do about it.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NotFound { .. } => "`remd log` lists what there is.".to_owned(),
+            Self::Disk(err) => match Trouble::of(&err.source) {
+                Some(trouble) => trouble.hint().to_owned(),
+                None => format!("Check `{}`.", err.path.display()),
+            },
+            Self::Git(err) => err.hint(),
+        }
+    }
+
     /// Whether the thing asked for does not exist, as opposed to a broken repository.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })

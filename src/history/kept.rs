@@ -42,7 +42,7 @@ pub enum Kept {
 impl std::fmt::Display for Kept {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::TooLarge { bytes } => write!(f, "too large ({} MB)", bytes / 1_000_000),
+            Self::TooLarge { bytes } => write!(f, "too large ({})", size(*bytes)),
             Self::Staged => f.write_str("staged by a person"),
             Self::Unmerged => f.write_str("in conflict"),
             Self::Unreadable { why } => write!(f, "unreadable: {why}"),
@@ -79,7 +79,10 @@ impl Kept {
                 "Commit it with `git commit`, or unstage it with `git restore --staged`."
             }
             Self::Unmerged => "Resolve it, then `git add` and `git commit`.",
-            Self::Unreadable { .. } => "Check its permissions.",
+            Self::Unreadable { .. } => {
+                "Check its permissions and those of the folders above it, or what else the reason \
+                 names; it is looked at again by itself."
+            }
             Self::Special => "Put the file back, or `git rm` it.",
             Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
             Self::Name => "Give it another name; on some systems this one means Git's own files.",
@@ -90,6 +93,15 @@ impl Kept {
             Self::Filter { remedy, .. } => remedy,
             Self::Hook => "It is committed now and then; let the hook `git add` what it changes.",
         })
+    }
+}
+
+/// Bytes for people; never none where there are some.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} B"),
+        1_000..1_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
     }
 }
 

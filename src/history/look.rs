@@ -19,6 +19,7 @@ use gix::index::entry::{Flags, Mode, Stat, stat};
 use gix::objs::tree::EntryKind;
 
 use crate::base::fs;
+use crate::base::trouble::told;
 use crate::history::Options;
 use crate::history::bulk::Bulk;
 use crate::history::drivers::Drivers;
@@ -446,7 +447,7 @@ impl<'a> Looker<'a> {
             let file = match fs::open_regular(path) {
                 Ok(file) => Arc::new(file),
                 Err(err) if is_swapped(&err) => return Ok(Content::Again),
-                Err(err) => return Ok(Content::Unreadable(err.source.to_string())),
+                Err(err) => return Ok(Content::Unreadable(told(&err.source))),
             };
             let before = file.metadata().map(|it| Seen::new(&it));
             if !before.is_ok_and(|it| it.is_same(&seen)) {
@@ -464,7 +465,7 @@ impl<'a> Looker<'a> {
             let bytes = match self.filters.to_git(&rules, job, self.drivers, &mut indexed) {
                 Filtered::Bytes(bytes) => bytes,
                 Filtered::TooLarge(bytes) => return Ok(Content::TooLarge(bytes)),
-                Filtered::Unreadable(err) => return Ok(Content::Unreadable(err.to_string())),
+                Filtered::Unreadable(err) => return Ok(Content::Unreadable(told(&err))),
                 Filtered::Refused(why) => {
                     let again = Some(REFUSED_AGAIN);
                     return Ok(Content::Filter { why, remedy: REFUSED, again });
@@ -561,7 +562,7 @@ impl<'a> Looker<'a> {
             Ok(Some(meta)) if meta.is_symlink() => Disk::Link(Seen::new(&meta)),
             Ok(Some(meta)) if meta.is_dir() => Disk::Folder,
             Ok(Some(_)) => Disk::Special,
-            Err(err) => Disk::Unreadable(err.source.to_string()),
+            Err(err) => Disk::Unreadable(told(&err.source)),
         }
     }
 
@@ -583,12 +584,12 @@ impl<'a> Looker<'a> {
                             Ok(Some(_)) if fs::is_repository(&on_disk) => Way::Nested,
                             Ok(_) if self.is_gitlink(folder) => Way::Submodule,
                             Ok(_) => Way::Open,
-                            Err(err) => Way::Unreadable(err.source.to_string()),
+                            Err(err) => Way::Unreadable(told(&err.source)),
                         }
                     }
                     // A symlink leads elsewhere: what was below is gone.
                     Ok(_) => Way::Gone,
-                    Err(err) => Way::Unreadable(err.source.to_string()),
+                    Err(err) => Way::Unreadable(told(&err.source)),
                 }
             }
             closed => closed,

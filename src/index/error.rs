@@ -87,7 +87,7 @@ impl IndexError {
             }
             Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => Some(
                 "It is made anew from the notes by itself; if that fails again, stop the agent \
-                 and delete `mem_metadata`."
+                 and delete that folder: it is only derived."
                     .to_owned(),
             ),
         }

@@ -305,16 +305,15 @@ fn vault_line(status: &Status) -> String {
 }
 
 fn agent_line(agent: &Agent, now: i64) -> String {
-    let mut line = match (agent.running, agent.paused) {
-        (true, true) => "paused".to_owned(),
-        (true, false) => "running".to_owned(),
-        (false, _) => "not running".to_owned(),
-    };
+    let mut line = if agent.running { "running" } else { "not running" }.to_owned();
     if let Some(since) = agent.since.filter(|_| agent.running) {
         line.push_str(&format!(" for {}", age(since, now)));
     }
     if let Some(pid) = agent.pid {
         line.push_str(&format!(", process {pid}"));
+    }
+    if agent.paused {
+        line.push_str(", committing paused");
     }
     if !agent.version.is_empty() {
         line.push_str(&format!(", version {}", agent.version));

@@ -4,19 +4,24 @@
 //! runtime; a request's work runs on its blocking pool.
 //!
 //! **Invariant:** a slow, broken or endless client costs one task, never the agent: lines are
-//! bounded, idle connections end, and at most [`MAX_CLIENTS`] are served at once.
+//! bounded, idle connections end, an answer is taken in time or dropped, and at most
+//! [`Limits::clients`] are held at once. When all places are taken, whoever has kept us waiting
+//! longest leaves for whoever comes.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::MissedTickBehavior;
 
+use crate::base::clock;
 use crate::base::fs::{self, PathError};
 use crate::serve::protocol::{Answer, Envelope, MAX_REQUEST, Request, VERSION};
 
@@ -49,11 +54,90 @@ impl Caller {
 /// How often is looked whether the socket is still there.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many clients are served at once; further ones wait their turn.
-pub const MAX_CLIENTS: usize = 64;
+/// What a client may take of us.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How many are held at once.
+    pub clients: usize,
+    /// One that says nothing for so long is let go.
+    pub idle: Duration,
+    /// One that has not taken its answer after so long is let go.
+    pub taking: Duration,
+}
 
-/// A client that says nothing for this long is let go.
-const IDLE: Duration = Duration::from_secs(60);
+impl Default for Limits {
+    fn default() -> Self {
+        let (idle, taking) = (Duration::from_secs(60), Duration::from_secs(10));
+        Self { clients: 64, idle, taking }
+    }
+}
+
+/// Who is held, and who keeps us waiting.
+#[derive(Debug, Default)]
+struct Clients {
+    next: u64,
+    held: BTreeMap<u64, Client>,
+    /// Told when one begins to keep us waiting.
+    one_waits: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Client {
+    /// Since when it has kept us waiting; `None` while we work for it.
+    waits_since: Option<Instant>,
+    leave: Arc<Notify>,
+}
+
+/// A client's place, given up when dropped.
+struct Seat {
+    clients: Arc<Mutex<Clients>>,
+    number: u64,
+    leave: Arc<Notify>,
+}
+
+impl Seat {
+    fn take(clients: &Arc<Mutex<Clients>>) -> Self {
+        let leave = Arc::new(Notify::new());
+        let mut inner = lock(clients);
+        let number = inner.next;
+        inner.next += 1;
+        let waits_since = Some(clock::now());
+        inner.held.insert(number, Client { waits_since, leave: Arc::clone(&leave) });
+        Self { clients: Arc::clone(clients), number, leave }
+    }
+
+    fn set_waiting(&self, waits: bool) {
+        let mut clients = lock(&self.clients);
+        if let Some(client) = clients.held.get_mut(&self.number) {
+            client.waits_since = waits.then(clock::now);
+        }
+        if waits {
+            clients.one_waits.notify_one();
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        lock(&self.clients).held.remove(&self.number);
+    }
+}
+
+/// Lets go of whoever has kept us waiting longest.
+fn make_room(clients: &Mutex<Clients>) {
+    let mut inner = lock(clients);
+    let waiting = inner.held.iter_mut().filter(|it| it.1.waits_since.is_some());
+    if let Some((_, client)) = waiting.min_by_key(|it| it.1.waits_since) {
+        // Not a second time, while it is on its way out.
+        client.waits_since = None;
+        client.leave.notify_one();
+    }
+}
+
+// Each change is one assignment: a panic leaves the list whole.
+fn lock(clients: &Mutex<Clients>) -> MutexGuard<'_, Clients> {
+    clients.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The bound socket; removes its file when dropped, if it is still its own.
 #[derive(Debug)]
@@ -63,6 +147,7 @@ pub struct Socket {
     /// A symlink to it.
     also: Option<PathBuf>,
     listener: UnixListener,
+    limits: Limits,
 }
 
 impl Socket {
@@ -73,7 +158,13 @@ impl Socket {
     pub fn bind(path: &Path) -> Result<Self, PathError> {
         fs::remove_file(path)?;
         let (listener, identity) = listen(path)?;
-        Ok(Self { path: path.to_owned(), identity, also: None, listener })
+        Ok(Self {
+            path: path.to_owned(),
+            identity,
+            also: None,
+            listener,
+            limits: Limits::default(),
+        })
     }
 
     /// Gives it a second name, which is taken over from whoever had it.
@@ -110,12 +201,13 @@ impl Socket {
 
     /// Serves until the task is dropped.
     pub async fn serve(mut self, handler: Arc<dyn Handler>) {
-        let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
+        let places = Arc::new(Semaphore::new(self.limits.clients));
+        let clients = Arc::<Mutex<Clients>>::default();
+        let one_waits = Arc::clone(&lock(&clients).one_waits);
         let mut failures: u32 = 0;
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let Ok(permit) = Arc::clone(&clients).acquire_owned().await else { return };
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 _ = look.tick() => {
@@ -126,12 +218,37 @@ impl Socket {
             match accepted {
                 Ok((stream, _)) => {
                     failures = 0;
-                    let handler = Arc::clone(&handler);
-                    tokio::spawn(async move {
-                        if let Err(err) = converse(stream, handler).await {
-                            tracing::debug!(error = %err, "client went away");
+                    let permit = loop {
+                        if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+                            break permit;
                         }
-                        drop(permit);
+                        make_room(&clients);
+                        // Where all are worked for, the next to end makes room.
+                        let next = Arc::clone(&places).acquire_owned();
+                        tokio::select! {
+                            permit = next => match permit {
+                                Ok(permit) => break permit,
+                                Err(_) => return,
+                            },
+                            () = one_waits.notified() => {}
+                            _ = look.tick() => self.come_back(&handler),
+                        }
+                    };
+                    let (handler, limits) = (Arc::clone(&handler), self.limits);
+                    let seat = Seat::take(&clients);
+                    tokio::spawn(async move {
+                        let leave = Arc::clone(&seat.leave);
+                        tokio::select! {
+                            ended = converse(stream, handler, &seat, limits) => {
+                                if let Err(err) = ended {
+                                    tracing::debug!(error = %err, "client went away");
+                                }
+                            }
+                            () = leave.notified() => {
+                                tracing::debug!("a client that kept us waiting is let go");
+                            }
+                        }
+                        drop((seat, permit));
                     });
                 }
                 Err(err) => {
@@ -181,7 +298,12 @@ impl Drop for Socket {
     }
 }
 
-async fn converse(stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<()> {
+async fn converse(
+    stream: UnixStream,
+    handler: Arc<dyn Handler>,
+    seat: &Seat,
+    limits: Limits,
+) -> io::Result<()> {
     let caller = Arc::new(Caller { connection: stream.as_fd().try_clone_to_owned()? });
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);
@@ -191,18 +313,31 @@ async fn converse(stream: UnixStream, handler: Arc<dyn Handler>) -> io::Result<(
         let limit = u64::try_from(MAX_REQUEST).unwrap_or(u64::MAX);
         let mut bounded = (&mut read).take(limit);
         let next = bounded.read_until(b'\n', &mut line);
-        let Ok(next) = tokio::time::timeout(IDLE, next).await else { return Ok(()) };
+        let Ok(next) = tokio::time::timeout(limits.idle, next).await else { return Ok(()) };
         if next? == 0 {
             return Ok(());
         }
         let whole = line.ends_with(b"\n");
+        // Says that somebody is here, before it is known how long the answer takes: a reader of
+        // JSON skips it.
+        give(&mut write, b" ", limits).await?;
+        seat.set_waiting(false);
         let answer = if whole { answer(&line, &handler, &caller).await } else { too_long() };
         let mut bytes = serde_json::to_vec(&answer).map_err(io::Error::other)?;
         bytes.push(b'\n');
-        write.write_all(&bytes).await?;
+        seat.set_waiting(true);
+        give(&mut write, &bytes, limits).await?;
         if !whole {
             return Ok(());
         }
+    }
+}
+
+/// Writes what is taken in time.
+async fn give(write: &mut OwnedWriteHalf, bytes: &[u8], limits: Limits) -> io::Result<()> {
+    match tokio::time::timeout(limits.taking, write.write_all(bytes)).await {
+        Ok(written) => written,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "it does not take its answer")),
     }
 }
 
@@ -259,12 +394,20 @@ mod tests {
         fn answer(&self, request: Request, _caller: &Caller) -> Answer {
             match request {
                 Request::Pause => panic!("on purpose"),
+                // More than a socket holds.
+                Request::Accept { dry_run: false } => {
+                    Answer::Done { said: "x".repeat(8 << 20), paths: Vec::new() }
+                }
                 _ => Answer::Done { said: "done".into(), paths: Vec::new() },
             }
         }
     }
 
     fn with_socket(check: impl FnOnce(&Path)) {
+        with_limits(Limits::default(), check);
+    }
+
+    fn with_limits(limits: Limits, check: impl FnOnce(&Path)) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("run/agent.sock");
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -275,7 +418,8 @@ mod tests {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let socket = Socket::bind(&path).unwrap();
+                    let mut socket = Socket::bind(&path).unwrap();
+                    socket.limits = limits;
                     ready.send(()).unwrap();
                     tokio::select! {
                         () = socket.serve(Arc::new(Fake)) => {}
@@ -312,6 +456,58 @@ mod tests {
         assert!(!caller.is_gone(), "it still reads the answer");
         drop(there);
         assert!(caller.is_gone());
+    }
+
+    fn unread(path: &Path, request: &str) -> std::os::unix::net::UnixStream {
+        use std::io::Write as _;
+        let mut client = std::os::unix::net::UnixStream::connect(path).unwrap();
+        let line = format!("{{\"version\":1,\"request\":{request}}}\n");
+        // Who is let go meanwhile hears so.
+        let _written = client.write_all(line.as_bytes());
+        client
+    }
+
+    const LARGE: &str = r#"{"do":"accept","dry_run":false}"#;
+    const SMALL: &str = r#"{"do":"accept","dry_run":true}"#;
+
+    #[test]
+    fn who_never_reads_keeps_nobody_else_out() {
+        let far = Duration::from_secs(3600);
+        with_limits(Limits { clients: 4, idle: far, taking: far }, |path| {
+            let clients: Vec<_> = (0..40)
+                .map(|at| match at % 3 {
+                    0 => std::os::unix::net::UnixStream::connect(path).unwrap(),
+                    1 => unread(path, LARGE),
+                    _ => unread(path, SMALL),
+                })
+                .collect();
+            for _ in 0..8 {
+                let request = Request::Accept { dry_run: true };
+                let answer = client::ask(path, request, Duration::from_secs(20)).unwrap();
+                assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
+            }
+            drop(clients);
+        });
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_in_time_is_dropped() {
+        use std::io::Read as _;
+        let limits = Limits { taking: Duration::from_millis(50), ..Limits::default() };
+        with_limits(limits, |path| {
+            let mut client = unread(path, LARGE);
+            // The first bytes are there: then the answer is on its way, and stops where the socket
+            // is full.
+            let mut first = [0; 2];
+            client.read_exact(&mut first).unwrap();
+            let gone = Caller { connection: client.try_clone().unwrap().into() };
+            while !gone.is_gone() {
+                std::thread::yield_now();
+            }
+            let mut rest = Vec::new();
+            let _cut = client.read_to_end(&mut rest);
+            assert!(rest.len() < 8 << 20, "{} bytes", rest.len());
+        });
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod note;
 pub mod outline;
 pub mod path;
 mod relation;
+pub mod remedy;
 pub mod resolve;
 pub mod retarget;
 pub mod role;

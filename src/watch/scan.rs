@@ -13,6 +13,7 @@ use std::path::Path;
 use walkdir::WalkDir;
 
 use crate::base::fs::PathError;
+use crate::base::trouble::told;
 use crate::vault::VaultPath;
 use crate::watch::admit::{Door, House};
 use crate::watch::filter::Filter;
@@ -199,14 +200,14 @@ fn enter(name: VaultPath, door: Door, step: &mut dyn FnMut(Step<'_>)) -> bool {
         Door::Repository => step(Step::Skipped(Some(name), Skip::Repository)),
         Door::OtherDevice => step(Step::Skipped(Some(name), Skip::OtherDevice)),
         Door::Unreadable(err) => {
-            step(Step::Skipped(Some(name), Skip::Unreadable(err.source.to_string())));
+            step(Step::Skipped(Some(name), Skip::Unreadable(told(&err.source))));
         }
     }
     false
 }
 
 fn reason(err: &walkdir::Error) -> String {
-    err.io_error().map_or_else(|| err.to_string(), ToString::to_string)
+    err.io_error().map_or_else(|| err.to_string(), |it| told(it))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -169,4 +170,160 @@ fn a_hook_or_a_signature_that_takes_its_time_is_named() {
     script.end("ok");
     wait_for("its end", || house.status()["pending"]["at_work"] == Value::Null);
     assert_eq!(house.stop(), Some(0));
+}
+
+fn signal(house: &House, signal: i32) {
+    // SAFETY: kill(2) takes two integers.
+    assert_eq!(unsafe { libc::kill(i32::try_from(house.pid()).unwrap(), signal) }, 0);
+}
+
+/// An agent that is stopped is no reason to wait: search and status answer by themselves and say
+/// so, what only the agent can do says why not.
+#[test]
+fn a_stopped_agent_is_known_soon_and_named() {
+    let house = House::open();
+    house.write("n.md", "needle\n");
+    house.settle();
+    signal(&house, libc::SIGSTOP);
+    let go_on = format!("kill -CONT {}", house.pid());
+    let start = Instant::now();
+    let said = house.run(["search", "needle"]);
+    assert!(said.code == 0 && said.stdout.contains("n.md:1"), "{}{}", said.stdout, said.stderr);
+    let last = said.stdout.lines().last().unwrap();
+    assert!(last.contains("agent does not answer") && !last.contains("current"), "{last}");
+    assert!(said.stderr.contains("is stopped") && said.stderr.contains(&go_on), "{}", said.stderr);
+    let said = house.run(["status"]);
+    assert_eq!(said.code, 5, "{}", said.stdout);
+    assert!(said.stdout.starts_with("unreachable: the agent (process "), "{}", said.stdout);
+    assert!(said.stdout.contains("is stopped") && said.stdout.contains(&go_on), "{}", said.stdout);
+    for command in [&["status", "--wait", "settled"][..], &["pause"], &["reload"], &["accept"]] {
+        let said = house.run(command);
+        assert_eq!(said.code, 5, "{command:?}: {}", said.stderr);
+        assert!(said.stderr.contains("is stopped") && said.stderr.contains(&go_on), "{command:?}");
+    }
+    // Half of what a single search once took.
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let second = house.run(["up", house.vault.to_str().unwrap(), "--no-mount"]);
+    assert!(second.stderr.contains(&format!("process {}", house.pid())), "{}", second.stderr);
+    signal(&house, libc::SIGCONT);
+    wait_for("the agent to answer", || house.run(["status"]).code == 0);
+    assert!(house.run(["search", "needle"]).stdout.contains(", current"));
+}
+
+/// Programs that connect, ask and never read what they are told keep nobody else out.
+#[test]
+fn clients_that_never_read_keep_nobody_out() {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+    let house = House::open();
+    for at in 0..150 {
+        house.write(format!("n{at}.md"), format!("needle {}\n", "long words ".repeat(180)));
+    }
+    house.settle();
+    let socket = fs::read_dir(house.root().join("run/remd"))
+        .unwrap()
+        .map(|it| it.unwrap().path())
+        .find(|it| UnixStream::connect(it).is_ok())
+        .expect("the agent's socket");
+    let sockets = || {
+        let open = fs::read_dir(format!("/proc/{}/fd", house.pid())).unwrap();
+        let names = open.filter_map(|it| fs::read_link(it.unwrap().path()).ok());
+        names.filter(|it| it.to_string_lossy().starts_with("socket:")).count()
+    };
+    let search = r#"{"version":1,"request":{"do":"search","form":"json","query":{"text":"needle","limit":200,"since":null,"until":null,"within":[],"path":null,"tags":[],"min_score":null,"explain":true}}}"#;
+    let status = r#"{"version":1,"request":{"do":"status"}}"#;
+    let before = sockets();
+    let clients: Vec<UnixStream> = (0..300)
+        .map(|at| {
+            let mut client = UnixStream::connect(&socket).unwrap();
+            // Some say nothing at all; some are let go before they have said it.
+            match at % 25 {
+                0..8 => {}
+                8 => drop(client.write_all(format!("{search}\n").as_bytes())),
+                _ => drop(client.write_all(format!("{status}\n").as_bytes())),
+            }
+            client
+        })
+        .collect();
+    for _ in 0..5 {
+        let status = house.status();
+        assert_eq!(status["agent"]["running"], true, "{status:#}");
+        let page = house.run(["search", "needle"]).stdout;
+        assert!(page.lines().last().unwrap().contains(", current"), "{page}");
+        house.settle();
+    }
+    // Two file handles each.
+    assert!(sockets() <= before + 2 * 64 + 8, "{} of {before}", sockets());
+    drop(clients);
+    wait_for("all to be let go", || sockets() <= before + 1);
+}
+
+/// The mount of an agent that runs is not taken from it; what is said then is about that.
+#[test]
+fn unmount_says_how_the_mount_of_a_running_agent_ends() {
+    let mut house = House::open();
+    let said = house.run(["unmount"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("its mount is its own"), "{}", said.stderr);
+    let kill = format!("`kill {}`", house.pid());
+    assert!(said.stderr.contains(&kill) && !said.stderr.contains("another"), "{}", said.stderr);
+    house.stop();
+    let said = house.run(["unmount"]);
+    assert!(said.code == 0 && said.stderr.contains("Nothing was left behind"), "{}", said.stderr);
+}
+
+/// DESIGN §9: the fallback identity has its note, whenever it comes and goes.
+#[test]
+fn an_identity_that_goes_at_run_time_is_noted() {
+    let house = House::open();
+    let is_noted = || house.status()["problems"].to_string().contains("\"identity\"");
+    assert!(is_noted(), "the fixture has none");
+    house.git(["config", "user.name", "Ada"]);
+    house.git(["config", "user.email", "ada@example.org"]);
+    wait_for("the note to go", || !is_noted());
+    house.write("n.md", "hers\n");
+    house.settle_and_check();
+    assert_eq!(house.git(["log", "-1", "--format=%an"]), "Ada");
+    house.git(["config", "--unset", "user.name"]);
+    house.git(["config", "--unset", "user.email"]);
+    wait_for("the note", is_noted);
+    house.write("n.md", "whose\n");
+    house.settle_and_check();
+    assert_eq!(house.git(["log", "-1", "--format=%an"]), "remd");
+}
+
+/// The hint is about the file that it names; where others are kept out for other reasons it says
+/// so, and each note's problem says truly how much of it is searched.
+#[test]
+fn a_hint_is_about_what_it_names() {
+    let mut house = House::open();
+    let problem = |house: &House, id: &str| {
+        let status = house.status();
+        let all = status["problems"].as_array().unwrap().clone();
+        all.into_iter().find(|it| it["id"] == id).map_or(String::new(), |it| {
+            format!("{} {}", it["what"].as_str().unwrap(), it["remedy"].as_str().unwrap())
+        })
+    };
+    house.write("z.md", "zero\n");
+    house.write("long.md", "needle words and words ".repeat(250_000));
+    house.settle_and_check();
+    let notes = problem(&house, "notes");
+    assert!(notes.contains("`long.md`") && notes.contains("is not searched"), "{notes}");
+    assert!(!notes.contains("The rest of it is searched"), "{notes}");
+    // A staged note beside a large file: one hint, for one of them.
+    house.stop();
+    house.args(["commit.max_file=1kB"]);
+    house.start();
+    house.write("big.bin", vec![0; 5000]);
+    house.write("z.md", "staged\n");
+    house.git(["add", "z.md"]);
+    house.write("z.md", "edited\n");
+    wait_for("both to be named", || problem(&house, "kept-out").contains("2 files"));
+    let kept = problem(&house, "kept-out");
+    assert!(kept.contains("`big.bin`: too large (5 kB)"), "{kept}");
+    assert!(kept.contains("For `big.bin`: Raise `commit.max_file`"), "{kept}");
+    assert!(kept.contains("Others have other reasons"), "{kept}");
+    house.git(["commit", "-qm", "by hand"]);
+    wait_for("the large one alone", || problem(&house, "kept-out").starts_with("`big.bin` is"));
+    assert!(!problem(&house, "kept-out").contains("Others"), "{}", problem(&house, "kept-out"));
 }
