@@ -1,7 +1,8 @@
 //! Git's index: read once, patched, written under its own lock.
 //!
-//! Takes the entries of a batch, leaves every other entry and its flags as they are. The decoded
-//! file is kept between snapshots while the file on disk stays the same. Committer thread only.
+//! Takes the entries of a batch, leaves every other entry and its flags as they are. The bytes of
+//! the file are kept between snapshots while the file on disk stays the same. Committer thread
+//! only.
 //!
 //! **Invariant:** an entry that git would call clean by its stat was clean when the index was
 //! written; where that is not certain its size is set to 0, which makes git look.
@@ -11,18 +12,22 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
-use gix::index::entry::{Flags, Mode, Stage, Stat};
-use gix::index::extension::Tree;
+use gix::index::entry::{Flags, Mode, Stat};
 use gix::objs::tree::EntryKind;
 
 use crate::base::fs::{self, PathError};
-use crate::history::error::{READ_INDEX, SnapshotError, git};
+use crate::history::error::{GitError, READ_INDEX, SnapshotError, git};
+use crate::history::index_image::{Entry, Image};
 use crate::history::lock::OwnLock;
 use crate::history::place::Place;
 use crate::history::reader;
 use crate::history::seen::Seen;
+
+pub(super) use crate::history::index_image::Patch;
+
+/// What is tried when it is written.
+const WRITE_INDEX: &str = "write the index";
 
 /// What tells one state of the index file from another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,41 +38,28 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-/// One entry of a batch; `None` takes it out.
-pub(super) struct Patch {
-    pub path: BString,
-    pub new: Option<(ObjectId, Mode, Stat)>,
-}
-
-/// The decoded index and the file it came from.
-pub(super) struct GitIndex {
-    file: gix::index::File,
-    stamp: Option<Stamp>,
-    /// Whether a sparse checkout left files out, as it was when the index was read.
-    is_skipping: bool,
-}
-
-impl GitIndex {
-    /// Reads the index; none is an empty one.
-    pub fn load(repo: &gix::Repository, place: &Place) -> Result<Self, SnapshotError> {
-        let path = place.index();
-        loop {
-            let stamp = stamp_of(&path)?;
-            let file = gix::index::File::at_or_default(
-                &path,
-                repo.object_hash(),
-                true,
-                gix::index::decode::Options::default(),
-            );
-            // Replaced while we read it: read it again.
-            if stamp == stamp_of(&path)? {
-                let file = git(READ_INDEX, file)?;
-                let file = if file.is_sparse() { expanded(repo, &file)? } else { file };
-                return Ok(Self::new(file, stamp));
-            }
-        }
+impl Stamp {
+    /// The second of its last change, as entries count them.
+    fn second(&self) -> u32 {
+        u32::try_from(self.modified.0.max(0)).unwrap_or(u32::MAX)
     }
+}
 
+/// The index and the file it came from.
+pub(super) struct GitIndex {
+    image: Image,
+    stamp: Option<Stamp>,
+    /// Whose stat may prove nothing, or will not any more once the index is written again: all
+    /// that changed in the second of the stamp or later.
+    young: Vec<BString>,
+}
+
+/// An index in the making, from a tree.
+pub(super) struct NewIndex {
+    file: gix::index::File,
+}
+
+impl NewIndex {
     /// The index as `tree` has it, but for what `is_there` denies; in a sparse checkout that is
     /// marked as left out.
     pub fn from_tree(
@@ -85,48 +77,65 @@ impl GitIndex {
         } else {
             file.remove_entries(|_, path, _| !is_there(path));
         }
-        Ok(Self::new(file, None))
-    }
-
-    fn new(file: gix::index::File, stamp: Option<Stamp>) -> Self {
-        let is_skipping = file.entries().iter().any(|it| it.flags.contains(Flags::SKIP_WORKTREE));
-        Self { file, stamp, is_skipping }
-    }
-
-    /// Whether a sparse checkout left files out.
-    pub fn is_skipping(&self) -> bool {
-        self.is_skipping
-    }
-
-    /// Reads the index at any place.
-    pub fn load_at(repo: &gix::Repository, path: &Path) -> Result<Self, SnapshotError> {
-        let options = gix::index::decode::Options::default();
-        let file = gix::index::File::at_or_default(path, repo.object_hash(), true, options);
-        Ok(Self::new(git(READ_INDEX, file)?, None))
+        Ok(Self { file })
     }
 
     /// Takes over what `other` knows of the files that it has in the same version; `newer` knows
     /// better.
-    pub fn take_stats(&mut self, other: Option<&Self>, newer: impl Fn(&BStr) -> Option<Stat>) {
-        let paths: Vec<BString> =
-            self.file.entries().iter().map(|it| it.path(&self.file).to_owned()).collect();
-        for (entry, path) in self.file.entries_mut().iter_mut().zip(paths) {
-            let known = other.and_then(|it| it.entry(path.as_bstr()));
+    pub fn take_stats(&mut self, other: Option<&GitIndex>, newer: impl Fn(&BStr) -> Option<Stat>) {
+        for (entry, path) in self.file.entries_mut_with_paths() {
+            let known = other.and_then(|it| it.entry(path));
             // Absent on purpose: nobody is to bring it back.
             let absent = Flags::SKIP_WORKTREE;
             if known.is_some_and(|it| it.flags.contains(absent)) {
                 entry.flags |= absent | Flags::EXTENDED;
             }
             let known = known.filter(|it| it.id == entry.id && it.mode == entry.mode);
-            if let Some(stat) = newer(path.as_bstr()).or_else(|| known.map(|it| it.stat)) {
+            if let Some(stat) = newer(path).or_else(|| known.map(|it| it.stat)) {
                 entry.stat = stat;
             }
         }
     }
 
+    /// The index that it is now.
+    pub fn finish(self) -> Result<GitIndex, SnapshotError> {
+        Ok(GitIndex::new(encoded(&self.file)?, None))
+    }
+}
+
+impl GitIndex {
+    /// Reads the index; none is an empty one.
+    pub fn load(repo: &gix::Repository, place: &Place) -> Result<Self, SnapshotError> {
+        let path = place.index();
+        loop {
+            let stamp = stamp_of(&path)?;
+            let image = read(repo, &path);
+            // Replaced while we read it: read it again.
+            if stamp == stamp_of(&path)? {
+                return Ok(Self::new(image?, stamp));
+            }
+        }
+    }
+
+    /// Reads the index at any place.
+    pub fn load_at(repo: &gix::Repository, path: &Path) -> Result<Self, SnapshotError> {
+        Ok(Self::new(read(repo, path)?, None))
+    }
+
+    fn new(image: Image, stamp: Option<Stamp>) -> Self {
+        let young = stamp.map(|it| image.younger(it.second())).unwrap_or_default();
+        Self { image, stamp, young }
+    }
+
+    /// Whether a sparse checkout left files out.
+    pub fn is_skipping(&self) -> bool {
+        self.image.is_skipping()
+    }
+
     /// Writes it at any place, where nobody else is: no lock.
-    pub fn write_at(&self, repo: &gix::Repository, path: &Path) -> Result<(), SnapshotError> {
-        Ok(fs::write_atomic(path, &self.encoded(write_options(repo))?)?)
+    pub fn write_at(&mut self, repo: &gix::Repository, path: &Path) -> Result<(), SnapshotError> {
+        let (entries, rest) = self.image.file(skips_hash(repo));
+        Ok(fs::write_atomic(path, &[entries, &rest].concat())?)
     }
 
     /// Whether the file on disk is still the one that was read.
@@ -134,37 +143,48 @@ impl GitIndex {
         Ok(self.stamp == stamp_of(&place.index())?)
     }
 
-    pub fn state(&self) -> &gix::index::State {
-        &self.file
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.image.entries()
+    }
+
+    /// The entries of git's rule files, which a sparse checkout has here and not on the disk.
+    pub fn rules(&self) -> gix::index::State {
+        let mut state = gix::index::State::new(self.image.hash());
+        let is_rule = |it: &Entry<'_>| {
+            let name = it.path.rsplit(|it| *it == b'/').next();
+            matches!(name, Some(b".gitattributes" | b".gitignore"))
+        };
+        for it in self.image.entries().filter(is_rule) {
+            state.dangerously_push_entry(it.stat, it.id, it.flags, it.mode, it.path);
+        }
+        state
     }
 
     /// The entry at `path`, conflicts aside.
-    pub fn entry(&self, path: &BStr) -> Option<&gix::index::Entry> {
-        self.file.entry_by_path_and_stage(path, Stage::Unconflicted)
+    pub fn entry(&self, path: &BStr) -> Option<Entry<'_>> {
+        self.image.entry(path)
     }
 
     /// Whether `path` is in conflict.
     pub fn is_unmerged(&self, path: &BStr) -> bool {
-        self.file
-            .entry_range(path)
-            .is_some_and(|range| self.file.entries()[range].iter().any(|it| it.stage_raw() != 0))
+        self.image.range(path).any(|it| self.image.at(it).stage() != 0)
     }
 
     /// The paths below a folder (`prefix` ends with a slash, or is empty for all).
     pub fn below<'a>(&'a self, prefix: &BStr) -> impl Iterator<Item = &'a BStr> {
-        self.file.prefixed_entries(prefix).unwrap_or_default().iter().map(|it| it.path(&self.file))
+        self.image.below(prefix)
     }
 
     /// The paths whose entry is another one than in `old`; a newer stat alone is none.
     pub fn differences<'a>(&'a self, old: &'a Self) -> Vec<&'a BStr> {
         let told = Flags::INTENT_TO_ADD | Flags::SKIP_WORKTREE | Flags::ASSUME_VALID;
-        let of = |file: &'a gix::index::File| {
-            file.entries().iter().map(move |it| {
+        let of = |index: &'a Self| {
+            index.entries().map(move |it| {
                 let state = (it.id, it.mode, it.flags & told);
-                ((it.path(file), it.stage_raw()), state)
+                ((it.path, it.stage()), state)
             })
         };
-        let (mut before, mut now) = (of(&old.file).peekable(), of(&self.file).peekable());
+        let (mut before, mut now) = (of(old).peekable(), of(self).peekable());
         let mut paths = Vec::new();
         loop {
             let path = match (before.peek(), now.peek()) {
@@ -179,9 +199,14 @@ impl GitIndex {
             };
             before.next_if(|it| it.0 == path);
             now.next_if(|it| it.0 == path);
-            // A folder of a sparse index ends with a slash.
-            paths.push(path.0.strip_suffix(b"/").unwrap_or(path.0).as_bstr());
+            paths.push(path.0);
         }
+    }
+
+    /// The paths that `patch` will look at, in order.
+    #[cfg(test)]
+    pub fn young(&self) -> &[BString] {
+        &self.young
     }
 
     /// Whether the entry's stat is no proof: the file may have changed after its last look
@@ -191,62 +216,24 @@ impl GitIndex {
     }
 
     /// Puts the batch into the index held in memory.
-    pub fn patch(&mut self, place: &Place, patches: &[Patch]) {
+    pub fn patch(&mut self, place: &Place, patches: &[Patch]) -> Result<(), GitError> {
         // Who was racy by the old time stamp must not become trusted by the new one. Most builds of
         // git count in whole seconds: what that makes racy is looked at with all its digits.
         if let Some(stamp) = self.stamp {
-            let second = u32::try_from(stamp.modified.0).unwrap_or(u32::MAX);
-            for (entry, path) in self.file.entries_mut_with_paths() {
-                if is_racy(&entry.stat, stamp)
-                    || entry.stat.mtime.secs >= second && is_edited(place, path, &entry.stat)
-                {
-                    entry.stat.size = 0;
-                }
-            }
-        }
-        let mut removed = false;
-        let mut added = Vec::new();
-        for patch in patches {
-            let path = patch.path.as_bstr();
-            match (self.file.entry_range(path), &patch.new) {
-                (Some(range), Some((id, mode, stat))) => {
-                    let entries = &mut self.file.entries_mut()[range];
-                    for other in &mut entries[1..] {
-                        other.flags |= Flags::REMOVE;
-                        removed = true;
+            for path in &self.young {
+                for number in self.image.range(path.as_bstr()) {
+                    let Entry { path, stat, .. } = self.image.at(number);
+                    if is_racy(&stat, stamp)
+                        || stat.mtime.secs >= stamp.second() && is_edited(place, path, &stat)
+                    {
+                        self.image.distrust(number);
                     }
-                    let entry = &mut entries[0];
-                    entry.id = *id;
-                    entry.mode = *mode;
-                    entry.stat = *stat;
-                    entry.flags = Flags::empty();
                 }
-                (Some(range), None) => {
-                    for entry in &mut self.file.entries_mut()[range] {
-                        entry.flags |= Flags::REMOVE;
-                    }
-                    removed = true;
-                }
-                (None, Some(_)) => added.push(patch),
-                (None, None) => {}
-            }
-            if let Some(tree) = self.file.tree_mut() {
-                invalidate(tree, path);
             }
         }
-        // Only now: a look-up needs the order that this breaks.
-        for patch in &added {
-            if let Some((id, mode, stat)) = &patch.new {
-                let path = patch.path.as_bstr();
-                self.file.dangerously_push_entry(*stat, *id, Flags::empty(), *mode, path);
-            }
-        }
-        if removed {
-            self.file.remove_entries(|_, _, entry| entry.flags.contains(Flags::REMOVE));
-        }
-        if !added.is_empty() {
-            self.file.sort_entries();
-        }
+        git(WRITE_INDEX, self.image.patch(patches))?;
+        self.young.extend(patches.iter().filter(|it| it.new.is_some()).map(|it| it.path.clone()));
+        Ok(())
     }
 
     /// Writes the index through its lock, which is released.
@@ -257,16 +244,66 @@ impl GitIndex {
         mut lock: OwnLock,
     ) -> Result<(), SnapshotError> {
         let path = place.index();
-        let bytes = self.encoded(write_options(repo))?;
+        let (entries, rest) = self.image.file(skips_hash(repo));
         let file = lock.file();
-        fs::at("write", &path, file.write_all(&bytes))?;
-        drop(bytes);
+        fs::at("write", &path, file.write_all(entries).and_then(|()| file.write_all(&rest)))?;
         fs::at("sync", &path, file.sync_data())?;
         lock.keep_mode_of(&path)?;
         lock.rename_onto(&path)?;
-        self.stamp = stamp_of(&path)?;
+        let stamp = stamp_of(&path)?;
+        self.follow_stamp(stamp);
         Ok(())
     }
+
+    /// The file is written: who is young by its new time is.
+    fn follow_stamp(&mut self, stamp: Option<Stamp>) {
+        let old = std::mem::replace(&mut self.stamp, stamp);
+        match (old.map(|it| it.second()), stamp.map(|it| it.second())) {
+            // What was older than the old second is older than this one.
+            (Some(old), Some(second)) if old <= second => {
+                let mut young = std::mem::take(&mut self.young);
+                young.sort();
+                young.dedup();
+                let is_young = |path: &BString| {
+                    let entries = self.image.range(path.as_bstr()).map(|it| self.image.at(it).stat);
+                    let mut times = entries.map(|it| it.mtime.secs.max(it.ctime.secs));
+                    times.any(|it| it >= second)
+                };
+                young.retain(is_young);
+                self.young = young;
+            }
+            // The clock was put back.
+            (_, Some(second)) => self.young = self.image.younger(second),
+            (_, None) => self.young.clear(),
+        }
+    }
+}
+
+/// The file at `path` as it is; what is not simply a list of entries is made one by the library.
+fn read(repo: &gix::Repository, path: &Path) -> Result<Image, SnapshotError> {
+    let hash = repo.object_hash();
+    if let Some(mut bytes) = fs::read_if_there(path)? {
+        bytes.truncate(bytes.len().saturating_sub(hash.len_in_bytes()));
+        if let Some(image) = Image::of(bytes, hash) {
+            return Ok(image);
+        }
+    }
+    let options = gix::index::decode::Options::default();
+    let file = gix::index::File::at_or_default(path, hash, true, options);
+    let file = git(READ_INDEX, file)?;
+    let file = if file.is_sparse() { expanded(repo, &file)? } else { file };
+    encoded(&file)
+}
+
+fn encoded(file: &gix::index::File) -> Result<Image, SnapshotError> {
+    use gix::index::write::{Extensions, Options};
+    let state: &gix::index::State = file;
+    let extensions = Extensions::Given { tree_cache: true, end_of_index_entry: false };
+    // An entry takes 62 bytes, its path and some padding.
+    let mut bytes = Vec::with_capacity(state.entries().len() * 128 + 4096);
+    git(READ_INDEX, state.write_to(&mut bytes, Options { extensions, skip_hash: true }))?;
+    let image = Image::of(bytes, state.object_hash());
+    Ok(git(READ_INDEX, image.ok_or("Entries that no Git would write"))?)
 }
 
 /// A sparse index with every folder that it keeps as one entry written out, as git itself does
@@ -294,32 +331,8 @@ fn expanded(
     Ok(gix::index::File::from_state(full, sparse.path()))
 }
 
-fn write_options(repo: &gix::Repository) -> gix::index::write::Options {
-    let skip_hash = repo.config_snapshot().boolean("index.skipHash").unwrap_or(false);
-    gix::index::write::Options { skip_hash, ..gix::index::write::Options::default() }
-}
-
-impl GitIndex {
-    /// The file as git reads it.
-    ///
-    /// Encoded as a whole and hashed at once: field by field through a hasher it takes several
-    /// times as long, with each commit, the more notes there are.
-    fn encoded(&self, options: gix::index::write::Options) -> Result<Vec<u8>, SnapshotError> {
-        let state: &gix::index::State = &self.file;
-        // An entry takes 62 bytes, its path and some padding.
-        let mut bytes = Vec::with_capacity(state.entries().len() * 128 + 4096);
-        git("write the index", state.write_to(&mut bytes, options))?;
-        let hash = state.object_hash();
-        if options.skip_hash {
-            bytes.extend_from_slice(hash.null().as_slice());
-        } else {
-            let mut hasher = gix::hash::hasher(hash);
-            hasher.update(&bytes);
-            let trailer = git("write the index", hasher.try_finalize())?;
-            bytes.extend_from_slice(trailer.as_slice());
-        }
-        Ok(bytes)
-    }
+fn skips_hash(repo: &gix::Repository) -> bool {
+    repo.config_snapshot().boolean("index.skipHash").unwrap_or(false)
 }
 
 /// How long git's own commands make us wait for `index.lock`.
@@ -332,26 +345,6 @@ fn stamp_of(path: &Path) -> Result<Option<Stamp>, PathError> {
         modified: (meta.mtime(), meta.mtime_nsec()),
         changed: (meta.ctime(), meta.ctime_nsec()),
     }))
-}
-
-/// Marks the cached trees on the way to `path` as out of date, as git does.
-fn invalidate(root: &mut Tree, path: &BStr) {
-    let mut tree = root;
-    let mut rest = path.as_bytes();
-    loop {
-        tree.num_entries = None;
-        let Some(slash) = rest.find_byte(b'/') else {
-            // A file where a folder was.
-            tree.children.retain(|it| it.name.as_slice() != rest);
-            return;
-        };
-        let (name, below) = (&rest[..slash], &rest[slash + 1..]);
-        match tree.children.iter().position(|it| it.name.as_slice() == name) {
-            Some(at) => tree = &mut tree.children[at],
-            None => return,
-        }
-        rest = below;
-    }
 }
 
 /// Whether the disk has another state of the file than the one that `stat` was taken from.

@@ -26,6 +26,7 @@ use crate::history::drivers::Drivers;
 use crate::history::error::{GitError, git};
 use crate::history::filters::{Cleaning, Filtered, Filters};
 use crate::history::git_index::{GitIndex, kind_of};
+use crate::history::index_image::Entry;
 use crate::history::kept::Kept;
 use crate::history::marked::{self, derived_folder};
 use crate::history::objects::{TreeView, may_stand_in_a_tree};
@@ -163,8 +164,11 @@ impl<'a> Looker<'a> {
         let stat = git("read Git's settings", repo.stat_options())?;
         let is_sparse_checkout = repo.config_snapshot().boolean("core.sparseCheckout");
         // Attribute files that a sparse checkout left out are read from the index.
-        let empty = gix::index::State::new(repo.object_hash());
-        let source = if index.is_skipping() { index.state() } else { &empty };
+        let source = match index.is_skipping() {
+            true => index.rules(),
+            false => gix::index::State::new(repo.object_hash()),
+        };
+        let source = &source;
         let filters = Filters::new(repo, source)?;
         let ignores =
             repo.excludes(source, None, ignore::Source::WorktreeThenIdMappingIfNotSkipped);
@@ -215,7 +219,7 @@ impl<'a> Looker<'a> {
         let in_head = self.head.file(rela)?.map(|(kind, id)| (id, kind));
         let entry = self.index.entry(rela).filter(|it| !it.flags.contains(Flags::INTENT_TO_ADD));
         let staged = entry.and_then(|it| Some((it.id, kind_of(it.mode)?)));
-        let mark = entry.and_then(|it| marked::mark(it, self.settings.is_sparse_checkout));
+        let mark = entry.and_then(|it| marked::mark(&it, self.settings.is_sparse_checkout));
         if let Some(mark) = mark {
             let why = match self.is_as_staged(path, rela)? {
                 Some(false) => mark,
@@ -230,7 +234,7 @@ impl<'a> Looker<'a> {
         if let Disk::File(seen) | Disk::Link(seen) = &disk
             && let Some(entry) = entry
             && staged == in_head
-            && self.is_clean(entry, seen)
+            && self.is_clean(&entry, seen)
         {
             return Ok(());
         }
@@ -322,7 +326,7 @@ impl<'a> Looker<'a> {
         let staged = kind_of(entry.mode).map(|it| (entry.id, it));
         let disk = self.disk(path);
         let version = match &disk {
-            Disk::File(seen) | Disk::Link(seen) if self.is_clean(entry, seen) => staged,
+            Disk::File(seen) | Disk::Link(seen) if self.is_clean(&entry, seen) => staged,
             Disk::File(seen) | Disk::Link(seen) => match self.marked.of(path, seen) {
                 Some(known) => Some(known),
                 None => {
@@ -371,7 +375,7 @@ impl<'a> Looker<'a> {
     fn staged_as(&self, rela: &BStr, seen: &Seen) -> Option<Version> {
         let entry = self.index.entry(rela)?;
         let version = (entry.id, kind_of(entry.mode)?);
-        self.is_clean(entry, seen).then_some(version)
+        self.is_clean(&entry, seen).then_some(version)
     }
 
     /// The version on disk, written as a blob; `None` where the findings say why not.
@@ -524,11 +528,11 @@ impl<'a> Looker<'a> {
     }
 
     /// Whether the stat alone proves that the file is what the index says.
-    fn is_clean(&self, entry: &gix::index::Entry, seen: &Seen) -> bool {
+    fn is_clean(&self, entry: &Entry<'_>, seen: &Seen) -> bool {
         let kind = kind_of(entry.mode);
         let is_smudged = entry.stat.size == 0 && !entry.id.is_empty_blob();
         !is_smudged
-            && kind == Some(self.kind(entry.path(self.index.state()), seen))
+            && kind == Some(self.kind(entry.path, seen))
             && entry.stat.matches(&seen.comparable(), self.settings.stat)
             && !self.index.is_racy(&entry.stat)
     }

@@ -14,8 +14,9 @@ use gix::bstr::{BString, ByteSlice as _};
 use crate::base::{clock, fs};
 use crate::history::error::{GitError, SnapshotError, git};
 use crate::history::gate::Refusal;
-use crate::history::git_index::{GitIndex, kind_of};
+use crate::history::git_index::{GitIndex, NewIndex, kind_of};
 use crate::history::hooks::Hooks;
+use crate::history::index_image::Entry;
 use crate::history::lock::Draft;
 use crate::history::look::{Looker, Version};
 use crate::history::message::compose;
@@ -110,7 +111,7 @@ impl History {
         if hooks.have_a_say() {
             let folder = hooks.folder().map_err(SnapshotError::from)?;
             let index = folder.join("index");
-            let ours = self.private_index(tree, batch)?;
+            let mut ours = self.private_index(tree, batch)?;
             ours.write_at(&self.repo, &index)?;
             let answer = hooks.ask_pre_commit(&index);
             if hooks.pre_commit.is_some() && answer.is_ok() {
@@ -162,12 +163,12 @@ impl History {
 
     /// An index that holds exactly what is about to be committed, with what is known of the files.
     fn private_index(&self, tree: ObjectId, batch: &Batch) -> Result<GitIndex, SnapshotError> {
-        let mut index = GitIndex::from_tree(&self.repo, &tree, |_| true)?;
-        index.take_stats(self.index.as_ref(), |rela| {
+        let mut draft = NewIndex::from_tree(&self.repo, &tree, |_| true)?;
+        draft.take_stats(self.index.as_ref(), |rela| {
             let path = self.place.vault_path(rela)?;
             Some(batch.changes.get(&path)?.seen.as_ref()?.stat())
         });
-        Ok(index)
+        draft.finish()
     }
 
     /// Takes what `pre-commit` changed and staged, as git would; what it changed and did not stage
@@ -287,8 +288,6 @@ fn held(refusal: Refusal) -> SnapshotError {
 }
 
 fn versions_of(index: &GitIndex) -> BTreeMap<BString, Version> {
-    let state = index.state();
-    let version =
-        |it: &gix::index::Entry| Some((it.path(state).to_owned(), (it.id, kind_of(it.mode)?)));
-    state.entries().iter().filter_map(version).collect()
+    let version = |it: Entry<'_>| Some((it.path.to_owned(), (it.id, kind_of(it.mode)?)));
+    index.entries().filter_map(version).collect()
 }

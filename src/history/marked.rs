@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use gix::index::Entry;
 use gix::index::entry::{Flags, Mode};
 
+use crate::history::index_image::Entry;
 use crate::history::kept::Kept;
 use crate::history::look::Version;
 use crate::history::seen::Seen;
@@ -23,7 +23,7 @@ pub(super) fn derived_folder(excluded: &[String], path: &VaultPath) -> Option<Va
 
 /// Why git does not look at the file of an entry. Outside a sparse checkout git never takes
 /// `skip-worktree` away again.
-pub(super) fn mark(entry: &Entry, is_sparse_checkout: bool) -> Option<Kept> {
+pub(super) fn mark(entry: &Entry<'_>, is_sparse_checkout: bool) -> Option<Kept> {
     if entry.mode == Mode::COMMIT {
         None
     } else if entry.flags.contains(Flags::ASSUME_VALID) {

@@ -16,7 +16,7 @@ use gix::bstr::ByteSlice as _;
 use crate::base::fs::{self, PathError};
 use crate::history::busy::{self, Operation};
 use crate::history::error::{SnapshotError, git};
-use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch, kind_of};
+use crate::history::git_index::{GitIndex, LOCK_WAIT, NewIndex, Patch, kind_of};
 use crate::history::lock::{HeldLock, OwnLock};
 use crate::history::objects::TreeView;
 use crate::history::place::{Place, lock_of};
@@ -214,7 +214,7 @@ fn finish(repo: &gix::Repository, place: &Place) -> Result<usize, SnapshotError>
             new: new.map(|(id, kind)| (id, kind.into(), Default::default())),
         })
         .collect();
-    index.patch(place, &patches);
+    index.patch(place, &patches)?;
     index.write(repo, place, lock)?;
     Ok(patches.len())
 }
@@ -244,7 +244,7 @@ fn remake_index(
         Some(path) => fs::lstat_if_there(&place.disk(&path)).is_ok_and(|it| it.is_some()),
         None => true,
     };
-    let mut index = GitIndex::from_tree(repo, &tree, is_there)?;
+    let mut index = NewIndex::from_tree(repo, &tree, is_there)?.finish()?;
     index.write(repo, place, lock)?;
     tracing::warn!(path = %place.index().display(), "git's index was gone and is made again from HEAD");
     Ok(())

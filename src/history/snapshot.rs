@@ -498,8 +498,8 @@ impl History {
         let Some(index) = &mut self.index else {
             return Err(SnapshotError::Moved);
         };
-        index.patch(&self.place, &patches);
-        let written = index.write(&self.repo, &self.place, lock);
+        let patched = index.patch(&self.place, &patches).map_err(SnapshotError::from);
+        let written = patched.and_then(|()| index.write(&self.repo, &self.place, lock));
         if written.is_err() {
             self.index = None;
         }

@@ -7,6 +7,7 @@ mod crash;
 mod filters;
 mod guests;
 mod held;
+mod index;
 mod marked;
 mod model;
 mod model_people;
