@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if sizes.is_empty() {
         sizes = vec![1000, 10_000];
     }
+    let mut small = None;
     for size in sizes {
         let temp = tempfile::Builder::new().prefix("remd-speed-").tempdir()?;
         let root = temp.path().canonicalize()?;
@@ -53,7 +54,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut history = snapshots::adopt(&vault, &root)?;
         keyword::build(&vault, &root)?;
         keyword::ask(&vault, &root)?;
-        snapshots::edit(&vault, &root, &mut history)?;
+        let edits_here = snapshots::edit(&vault, &root, &mut history, small.as_ref())?;
+        small.get_or_insert(edits_here);
         drop(history);
         agent::run(&vault, &root, edits)?;
     }

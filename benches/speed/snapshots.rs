@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use remd::daemon::changes::{changed_since, update};
@@ -82,8 +83,13 @@ fn whole(history: &mut History) -> Done<()> {
     Ok(())
 }
 
-/// Edits one note at a time: durable, then searchable.
-pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
+/// Edits one note at a time: durable, then searchable; beside the same in a smaller vault.
+pub fn edit(
+    vault: &Vault,
+    root: &Path,
+    history: &mut History,
+    small: Option<&Edits>,
+) -> Done<Edits> {
     let copy = root.join("git");
     let layout = Layout::default();
     let (mut index, _) = Index::open(&root.join("index"), &layout)?;
@@ -91,7 +97,12 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
     let reader = history.reader();
     let [mut git, mut plain, mut at_once] = <[Series; 3]>::default();
     let [mut durable, mut whole, mut searchable, mut flush, mut tantivy] = <[Series; 5]>::default();
-    let (mut cpu, mut missed) = (Series::default(), 0);
+    let [mut cpu, mut index_cpu] = <[Series; 2]>::default();
+    let mut missed = 0;
+    // Called by this thread, between the reference and git's index.
+    let at_durable = Arc::new(Mutex::new(Duration::ZERO));
+    let seen = at_durable.clone();
+    history.on_durable(move |_| *seen.lock().unwrap() = thread_cpu().unwrap());
     for round in 0..EDITS {
         let path = &vault.notes[(round * 7919 + 1) % vault.notes.len()];
         let needle = format!("needle{round}x");
@@ -109,7 +120,9 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
         let look = Look { paths: BTreeSet::from([name.clone()]), ..Look::default() };
         let before = thread_cpu()?;
         let snapshot = whole.time(|| history.snapshot(&look, &Cause::edit()))?;
-        cpu.push(thread_cpu()? - before);
+        let durable_at = *at_durable.lock().unwrap();
+        cpu.push(durable_at - before);
+        index_cpu.push(thread_cpu()? - durable_at);
         let head = snapshot.head.ok_or("nothing was committed")?.commit;
         durable.push(snapshot.durable_after.ok_or("nothing was committed")?);
 
@@ -148,11 +161,37 @@ pub fn edit(vault: &Vault, root: &Path, history: &mut History) -> Done<()> {
     table::ours("  the same", &durable, "disk, one by one", &plain);
     table::ours("  the same", &durable, "disk, side by side", &at_once);
     table::ours("  with git's index written too", &whole, "git", &git);
-    table::alone("  the same, CPU of its thread", &cpu, "goal: 2 x that of 1,000 notes");
+    table::alone("  CPU of its thread: until durable", &cpu, "");
+    table::alone("  CPU of its thread: git's index", &index_cpu, "");
+    if let Some(small) = small {
+        let ratio = |now: &Series, then: &Series| format!("{:.2} x", now.median() / then.median());
+        table::fact(
+            &format!("  beside {} notes (goal: 2 x until durable)", small.notes),
+            format!(
+                "{} wall, {} CPU until durable, {} CPU with git's index",
+                ratio(&durable, &small.durable),
+                ratio(&cpu, &small.cpu),
+                format_args!(
+                    "{:.2} x",
+                    (cpu.median() + index_cpu.median())
+                        / (small.cpu.median() + small.index_cpu.median())
+                ),
+            ),
+        );
+    }
     table::base("bare tantivy: one note put, commit, reopen", &tantivy);
     table::ours("commit -> searchable (goal 100)", &searchable, "tantivy", &tantivy);
     table::ours(&format!("  {FLUSH_EVERY} such made durable, behind"), &flush, "tantivy", &tantivy);
-    Ok(())
+    Ok(Edits { notes: vault.notes.len(), durable, cpu, index_cpu })
+}
+
+/// What one edit took in a vault of so many notes.
+pub struct Edits {
+    notes: usize,
+    durable: Series,
+    /// Until durable, then for git's index.
+    cpu: Series,
+    index_cpu: Series,
 }
 
 /// What this thread has worked so far.
