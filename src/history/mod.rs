@@ -10,6 +10,7 @@
 
 mod bulk;
 mod busy;
+mod candidates;
 mod dialogue;
 mod drivers;
 mod encoding;

@@ -17,6 +17,7 @@ use gix::objs::tree::EntryKind;
 
 use crate::base::{clock, fault, fs};
 use crate::history::busy::Operation;
+use crate::history::candidates::candidates;
 use crate::history::error::SnapshotError;
 use crate::history::git_index::{GitIndex, LOCK_WAIT, Patch};
 use crate::history::held::deletions_to_hold;
@@ -189,7 +190,8 @@ impl History {
         head: &HeadState,
     ) -> Result<Findings, SnapshotError> {
         let tree = TreeView::new(&self.repo, self.tree_of(head)?);
-        let candidates = self.candidates(look, index);
+        let beside = self.beside_found(look, index);
+        let candidates = candidates(look, &beside);
         let (options, drivers, marked) = (&self.options, &mut self.drivers, &mut self.marked);
         let mut looker =
             Looker::new(&self.repo, &self.place, index, tree, options, drivers, marked)?;
@@ -208,52 +210,6 @@ impl History {
             looker.look(path)?;
         }
         Ok(looker.finish()?)
-    }
-
-    /// Every path that the look is about.
-    fn candidates(&self, look: &Look, index: &GitIndex) -> BTreeSet<VaultPath> {
-        let mut all = look.found.clone();
-        let known = self.held.iter().chain(&self.let_through).chain(self.unsettled.paths());
-        for path in look.paths.iter().chain(known) {
-            all.insert(path.clone());
-            // A folder in the place of a file.
-            let mut above = path.parent();
-            while let Some(folder) = above {
-                if index.entry(self.place.rela(&folder).as_bstr()).is_some() {
-                    all.insert(folder.clone());
-                }
-                above = folder.parent();
-            }
-            // A folder that went, or that a file took the place of.
-            let mut below = self.place.rela(path);
-            below.push(b'/');
-            let tracked = index.below(below.as_bstr()).filter_map(|it| self.place.vault_path(it));
-            let mut tracked = tracked.peekable();
-            if tracked.peek().is_some() && !self.is_folder(path) {
-                all.extend(tracked);
-            }
-        }
-        for folder in &look.complete_below {
-            let prefix = match folder {
-                Some(folder) => {
-                    let mut prefix = self.place.rela(folder);
-                    prefix.push(b'/');
-                    prefix
-                }
-                None => self.place.prefix_slash(),
-            };
-            all.extend(index.below(prefix.as_bstr()).filter_map(|it| self.place.vault_path(it)));
-        }
-        if !look.hidden_below.is_empty() {
-            all.retain(|path| {
-                !look.hidden_below.iter().any(|folder| path.is_within(folder.as_bytes()))
-            });
-        }
-        all
-    }
-
-    fn is_folder(&self, path: &VaultPath) -> bool {
-        fs::lstat_if_there(&self.place.disk(path)).is_ok_and(|it| it.is_some_and(|it| it.is_dir()))
     }
 
     /// Takes out what would tear a file and a folder of one name, or the two halves of a rename,
