@@ -47,7 +47,11 @@ pub fn options(settings: &Settings) -> Options {
 
 /// Adds what a scan of a folder (`None`: the whole vault) saw to a look.
 fn add_scan(look: &mut Look, folder: Option<&VaultPath>, scan: Scan) {
-    look.found.extend(scan.found);
+    match look.found.is_empty() {
+        // Sorted at once, which is faster than one by one.
+        true => look.found = scan.found.into_iter().collect(),
+        false => look.found.extend(scan.found),
+    }
     look.complete_below.push(folder.cloned());
     look.hidden_below
         .extend(scan.skipped.into_iter().filter(|it| it.1 == Skip::OtherDevice).map(|it| it.0));

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
@@ -61,14 +62,23 @@ pub(super) struct Image {
     trees: Vec<u8>,
     is_skipping: bool,
     sum: Sum,
+    /// The entry behind the one that was asked for last: mostly the next to be asked for.
+    next: AtomicUsize,
 }
 
 impl Image {
     /// None at all.
     pub fn empty(hash: gix::hash::Kind) -> Self {
         let bytes = [b"DIRC".as_slice(), &[0, 0, 0, 2], &[0; 4]].concat();
-        let sum = Sum::new(hash);
-        Self { hash, bytes, starts: Vec::new(), trees: Vec::new(), is_skipping: false, sum }
+        Self {
+            hash,
+            bytes,
+            starts: Vec::new(),
+            trees: Vec::new(),
+            is_skipping: false,
+            sum: Sum::new(hash),
+            next: AtomicUsize::new(0),
+        }
     }
 
     /// The image of a file without its checksum; `None` where it is not simply a list of entries:
@@ -137,8 +147,12 @@ impl Image {
 
     /// The entry at `path`, conflicts aside.
     pub fn entry(&self, path: &BStr) -> Option<Entry<'_>> {
-        let first = self.starts.partition_point(|it| self.path(*it) < path);
+        let first = match self.next.load(Ordering::Relaxed) {
+            next if self.starts.get(next).is_some_and(|it| self.path(*it) == path) => next,
+            _ => self.starts.partition_point(|it| self.path(*it) < path),
+        };
         let entry = (first < self.len()).then(|| self.at(first))?;
+        self.next.store(first + 1, Ordering::Relaxed);
         (entry.path == path && entry.stage() == 0).then_some(entry)
     }
 

@@ -6,10 +6,10 @@
 //!
 //! **Invariant:** a content that changed while it was read is never committed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ use crate::history::index_image::Entry;
 use crate::history::kept::Kept;
 use crate::history::marked::{self, derived_folder};
 use crate::history::objects::{TreeView, may_stand_in_a_tree};
+use crate::history::on_disk::{Disk, Ways};
 use crate::history::place::Place;
 use crate::history::seen::{Seen, is_swapped};
 use crate::vault::VaultPath;
@@ -86,29 +87,6 @@ pub(super) struct Findings {
     pub later: BTreeMap<VaultPath, Duration>,
 }
 
-/// What a path is on disk.
-enum Disk {
-    Gone,
-    Folder,
-    Special,
-    Nested,
-    /// Below a folder that is a submodule to git, although no repository is there.
-    Submodule,
-    Unreadable(String),
-    File(Seen),
-    Link(Seen),
-}
-
-/// What a folder on the way to a path is.
-#[derive(Clone, Debug)]
-enum Way {
-    Open,
-    Gone,
-    Nested,
-    Submodule,
-    Unreadable(String),
-}
-
 /// What reading a file gave.
 enum Content {
     Blob(ObjectId, Seen),
@@ -133,7 +111,7 @@ pub(super) struct Looker<'a> {
     /// Contents are only compared, and none is written.
     is_comparing: bool,
     ignores: gix::AttributeStack<'a>,
-    ways: HashMap<PathBuf, Way>,
+    ways: Ways<'a>,
     bulk: Bulk<'a>,
     /// New contents taken so far.
     contents: usize,
@@ -190,7 +168,7 @@ impl<'a> Looker<'a> {
             marked,
             is_comparing: false,
             ignores: git("read the ignore rules", ignores)?,
-            ways: HashMap::new(),
+            ways: Ways::new(place, index),
             bulk: Bulk::new(repo),
             contents: 0,
             findings: Findings::default(),
@@ -230,7 +208,7 @@ impl<'a> Looker<'a> {
             return Ok(());
         }
         let is_tracked = entry.is_some() || in_head.is_some();
-        let disk = self.disk(path);
+        let disk = self.ways.disk(path);
         if let Disk::File(seen) | Disk::Link(seen) = &disk
             && let Some(entry) = entry
             && staged == in_head
@@ -324,7 +302,7 @@ impl<'a> Looker<'a> {
         let index = self.index;
         let Some(entry) = index.entry(rela) else { return Ok(Some(false)) };
         let staged = kind_of(entry.mode).map(|it| (entry.id, it));
-        let disk = self.disk(path);
+        let disk = self.ways.disk(path);
         let version = match &disk {
             Disk::File(seen) | Disk::Link(seen) if self.is_clean(&entry, seen) => staged,
             Disk::File(seen) | Disk::Link(seen) => match self.marked.of(path, seen) {
@@ -540,65 +518,5 @@ impl<'a> Looker<'a> {
     fn is_ignored(&mut self, rela: &BStr) -> bool {
         let as_path = gix::path::from_bstr(rela).unwrap_or_else(|_| Path::new("").into());
         self.ignores.at_path(as_path, Some(Mode::FILE)).is_ok_and(|it| it.is_excluded())
-    }
-
-    /// Whether git has a submodule at `folder`.
-    fn is_gitlink(&self, folder: &Path) -> bool {
-        let rela = VaultPath::from_os(folder).map(|it| self.place.rela(&it));
-        rela.is_ok_and(|it| {
-            self.index.entry(it.as_bstr()).is_some_and(|it| it.mode == Mode::COMMIT)
-        })
-    }
-
-    fn disk(&mut self, path: &VaultPath) -> Disk {
-        if let Some(folder) = path.parent() {
-            match self.way(folder.as_path()) {
-                Way::Open => {}
-                Way::Gone => return Disk::Gone,
-                Way::Nested => return Disk::Nested,
-                Way::Submodule => return Disk::Submodule,
-                Way::Unreadable(why) => return Disk::Unreadable(why),
-            }
-        }
-        match fs::lstat_if_there(&self.place.disk(path)) {
-            Ok(None) => Disk::Gone,
-            Ok(Some(meta)) if meta.is_file() => Disk::File(Seen::new(&meta)),
-            Ok(Some(meta)) if meta.is_symlink() => Disk::Link(Seen::new(&meta)),
-            Ok(Some(meta)) if meta.is_dir() => Disk::Folder,
-            Ok(Some(_)) => Disk::Special,
-            Err(err) => Disk::Unreadable(told(&err.source)),
-        }
-    }
-
-    /// What the way down to `folder` is; each folder is looked at once in a snapshot.
-    fn way(&mut self, folder: &Path) -> Way {
-        if let Some(known) = self.ways.get(folder) {
-            return known.clone();
-        }
-        let above = match folder.parent().filter(|it| !it.as_os_str().is_empty()) {
-            Some(parent) => self.way(parent),
-            None => Way::Open,
-        };
-        let way = match above {
-            Way::Open => {
-                let on_disk = self.place.root.join(folder);
-                match fs::lstat_if_there(&on_disk) {
-                    Ok(Some(meta)) if meta.is_dir() => {
-                        match fs::lstat_if_there(&on_disk.join(".git")) {
-                            Ok(Some(_)) if fs::is_repository(&on_disk) => Way::Nested,
-                            Ok(_) if self.is_gitlink(folder) => Way::Submodule,
-                            Ok(_) => Way::Open,
-                            Err(err) => Way::Unreadable(told(&err.source)),
-                        }
-                    }
-                    // A symlink leads elsewhere: what was below is gone.
-                    Ok(_) => Way::Gone,
-                    Err(err) => Way::Unreadable(told(&err.source)),
-                }
-            }
-            closed => closed,
-        };
-        self.ways.insert(folder.to_owned(), way.clone());
-        way
     }
 }

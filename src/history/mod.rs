@@ -35,6 +35,7 @@ mod marked;
 pub mod message;
 mod missing;
 mod objects;
+mod on_disk;
 mod open;
 mod packing;
 mod place;
