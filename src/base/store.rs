@@ -134,31 +134,20 @@ impl Store {
 
     /// Opens to append; a torn tail is cut off, where that can be done now.
     pub fn open(path: &Path, format: &str, version: u32) -> Result<Self, StoreError> {
-        let store = Self::open_read_only(path, format, version)?;
-        match store.to_append().map(drop) {
+        Self::open_read_only(path, format, version)?.cut()
+    }
+
+    fn cut(self) -> Result<Self, StoreError> {
+        match self.to_append().map(drop) {
             // A disk that is read-only or full now may be otherwise when the first batch comes.
-            Err(StoreError::Io(err)) if Trouble::of(&err.source).is_some() => Ok(store),
-            cut => cut.map(|()| store),
+            Err(StoreError::Io(err)) if Trouble::of(&err.source).is_some() => Ok(self),
+            cut => cut.map(|()| self),
         }
     }
 
     /// Opens to read only; a torn tail is skipped.
     pub fn open_read_only(path: &Path, format: &str, version: u32) -> Result<Self, StoreError> {
-        let file = match fs::open(path) {
-            Err(err) if err.is_absent() => {
-                return Err(StoreError::Missing { path: path.to_owned() });
-            }
-            file => file?,
-        };
-        Self::opened(path, file, format, version)
-    }
-
-    fn opened(path: &Path, file: File, format: &str, version: u32) -> Result<Self, StoreError> {
-        let heading = Heading { format: format.to_owned(), version, generation: String::new() };
-        let mut store =
-            Self { path: path.to_owned(), file, heading, frames: Vec::new(), length: 0, at: None };
-        store.walk()?;
-        store.read_heading(format, version)?;
+        let mut store = Self::open_file(path, format, version)?;
         store.at = store.last_cursor()?;
         if let Some(last) = store.frames.iter().rposition(|it| it.has_cursor) {
             // A batch that did not reach its cursor never was.
@@ -166,6 +155,39 @@ impl Store {
             store.length = store.frames[last].end();
         }
         Ok(store)
+    }
+
+    /// With all whole frames.
+    fn open_file(path: &Path, format: &str, version: u32) -> Result<Self, StoreError> {
+        let file = match fs::open(path) {
+            Err(err) if err.is_absent() => {
+                return Err(StoreError::Missing { path: path.to_owned() });
+            }
+            file => file?,
+        };
+        let heading = Heading { format: format.to_owned(), version, generation: String::new() };
+        let mut store =
+            Self { path: path.to_owned(), file, heading, frames: Vec::new(), length: 0, at: None };
+        store.walk()?;
+        store.read_heading(format, version)?;
+        Ok(store)
+    }
+
+    /// Opens to append what was `length` bytes long when it was left off; what is behind that never
+    /// was.
+    pub fn open_cut(
+        path: &Path,
+        format: &str,
+        version: u32,
+        length: u64,
+    ) -> Result<Self, StoreError> {
+        let mut store = Self::open_file(path, format, version)?;
+        store.frames.retain(|it| it.end() <= length);
+        if store.frames.last().is_none_or(|it| it.end() != length) {
+            return Err(store.corrupt("it is shorter than it was left"));
+        }
+        store.length = length;
+        store.cut()
     }
 
     /// The state the content is true for; `None` while it is being built.

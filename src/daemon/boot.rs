@@ -346,8 +346,8 @@ fn wait_ready(house: &House, progress: &dyn Fn(&str, usize, usize)) {
         let ledger = house.ledger.get();
         if let Some(Committing { done, all, adopting }) = ledger.committing {
             progress(if adopting { "adopting" } else { "committing" }, done, all);
-        } else if let Some((done, all)) = shelf.progress {
-            progress("indexing", done, all);
+        } else if let Some(it) = shelf.progress {
+            progress(it.what(), it.done, it.all);
         }
         let at = shelf.view.and_then(|it| it.at());
         if ledger.looked && shelf.progress.is_none() && at == ledger.head.map(|it| it.commit) {

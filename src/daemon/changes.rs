@@ -52,6 +52,24 @@ pub fn indexed(
     Ok(list)
 }
 
+/// What an index of no one commit lacks of `notes`, the whole of HEAD, and what it has too much.
+pub fn lacking(
+    view: &IndexView,
+    notes: Vec<(VaultPath, Entry)>,
+    layout: &Layout,
+) -> BTreeMap<VaultPath, Option<Entry>> {
+    let mut lacking: BTreeMap<VaultPath, Option<Entry>> =
+        view.notes().iter().map(|it| (it.path.clone(), None)).collect();
+    for (path, entry) in notes {
+        let card = view.note(&path);
+        match card.is_some_and(|it| it.blob == entry.blob && it.role == role_of(&path, layout)) {
+            true => lacking.remove(&path),
+            false => lacking.insert(path, Some(entry)),
+        };
+    }
+    lacking
+}
+
 /// What the index has to do about one path.
 pub fn update(
     reader: &Reader,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::base::clock;
 use crate::base::fs::PathError;
 use crate::base::trouble::told;
-use crate::daemon::house::House;
+use crate::daemon::house::{House, Progress};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::problems::Level;
 use crate::daemon::settings;
@@ -230,7 +230,7 @@ impl Desk {
     }
 
     /// Why what the view says is only a part of what is there: never empty for unfinished.
-    fn unfinished(&self, progress: Option<(usize, usize)>, view: &IndexView) -> Option<String> {
+    fn unfinished(&self, progress: Option<Progress>, view: &IndexView) -> Option<String> {
         let ledger = self.house.ledger.get();
         match progress {
             Some(progress) => Some(pages::progress_text(progress)),

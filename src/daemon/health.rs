@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use crate::base::{clock, sink};
-use crate::daemon::house::{House, MountState, Shelf};
+use crate::daemon::house::{House, MountState, Progress, Shelf};
 use crate::daemon::problems::Level;
 use crate::index::IndexView;
 use crate::mount;
@@ -102,7 +102,7 @@ pub fn status(house: &House) -> Status {
         problems,
         ..Status::default()
     };
-    (status.verdict, status.summary) = verdict(&status, ledger.looked);
+    (status.verdict, status.summary) = verdict(&status, shelf.progress, ledger.looked);
     status
 }
 
@@ -234,11 +234,7 @@ fn log_problem(lost: sink::Lost) -> Problem {
 }
 
 fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
-    let progress = shelf.progress.map(|(done, all)| {
-        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
-        let share = done as f64 / all.max(1) as f64;
-        share.min(1.0)
-    });
+    let progress = shelf.progress.map(Progress::share);
     #[expect(clippy::cast_precision_loss, reason = "an age for people")]
     let behind_for =
         (commits_behind > 0).then(|| (clock::unix_seconds() - head_since).max(0) as f64);
@@ -337,7 +333,7 @@ fn with_tally(mount: Mount, counted: mount::Counted) -> Mount {
     }
 }
 
-fn verdict(status: &Status, looked: bool) -> (String, String) {
+fn verdict(status: &Status, progress: Option<Progress>, looked: bool) -> (String, String) {
     let worst = |level: &str| status.problems.iter().find(|it| it.level == level);
     let (verdict, summary) = if let Some(problem) = worst("error") {
         ("degraded", problem.what.clone())
@@ -357,8 +353,8 @@ fn verdict(status: &Status, looked: bool) -> (String, String) {
         ("working", format!("edits wait: {}", it.text(clock::unix_seconds())))
     } else if let Some(committing) = &status.pending.committing {
         ("working", committing.text())
-    } else if let Some(progress) = status.index.progress {
-        ("working", format!("indexing, {:.0} % done", progress * 100.0))
+    } else if let Some(progress) = progress {
+        ("working", format!("{}, {:.0} % done", progress.what(), progress.share() * 100.0))
     } else if !looked {
         ("working", "looking at the vault".to_owned())
     } else if status.pending.edits > 0 {

@@ -96,9 +96,42 @@ pub struct Shelf {
     pub view: Option<Arc<IndexView>>,
     /// Counts views, so that a page knows whether it is still true.
     pub generation: u64,
-    /// Notes read and notes to read, while many are.
-    pub progress: Option<(usize, usize)>,
+    /// While many notes come in.
+    pub progress: Option<Progress>,
 }
+
+/// How far the index is with many notes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    pub done: usize,
+    pub all: usize,
+    /// All are read; the last of them are on their way to the disk.
+    pub is_last_step: bool,
+}
+
+impl Progress {
+    pub fn of(done: usize, all: usize) -> Self {
+        Self { done, all, is_last_step: false }
+    }
+
+    /// The share of the work that is done; never all of it.
+    pub fn share(self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a share for people")]
+        let share = self.done as f64 / self.all.max(1) as f64;
+        share.min(1.0) * BEFORE_LAST_STEP
+    }
+
+    /// What is under way, for people.
+    pub fn what(self) -> &'static str {
+        match self.is_last_step {
+            true => "writing the last of the index",
+            false => "indexing",
+        }
+    }
+}
+
+/// The share of the work that goes note by note.
+const BEFORE_LAST_STEP: f64 = 0.98;
 
 /// Where the mount stands.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -114,4 +147,18 @@ pub enum MountState {
         path: PathBuf,
         why: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_never_all_before_it_is_over() {
+        assert_eq!(Progress::of(0, 0).share(), 0.0);
+        assert_eq!(Progress::of(0, 20_000).share(), 0.0);
+        assert_eq!(Progress::of(10_000, 20_000).share(), 0.49);
+        let last = Progress { is_last_step: true, ..Progress::of(20_000, 20_000) };
+        assert_eq!((last.share(), last.what()), (0.98, "writing the last of the index"));
+    }
 }

@@ -16,11 +16,11 @@ use crate::base::store::StoreError;
 use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
-use crate::daemon::changes::{changed_since, indexed, update_or_name};
-use crate::daemon::house::House;
+use crate::daemon::changes::{changed_since, indexed, lacking, update_or_name};
+use crate::daemon::house::{House, Progress};
 use crate::daemon::problems::Level;
 use crate::history::ReadError;
-use crate::index::{Damage, Index, IndexError, IndexView, Opened, Update, Why};
+use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// Staged notes become durable when nothing came for this long …
@@ -40,7 +40,8 @@ const MIN_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(300);
 /// So many notes wait in memory for a disk that cannot be written, and no more.
 const MOST_WAITING: usize = 5000;
-/// More changed notes than this are shown with progress.
+/// More changed notes than this go to the disk one by one, in steps, with progress: memory stays
+/// flat, and a kill costs a step.
 const MANY: usize = 500;
 
 /// Why the index could not follow.
@@ -123,7 +124,9 @@ impl Indexer {
                     if let FollowError::Index(IndexError::Damaged(_)) = &err {
                         self.house.shelf.update(|it| it.view = None);
                     }
-                    if err.spoils_the_index() {
+                    // What a build has in memory is not what is on the disk.
+                    let is_ahead = work.index.as_ref().is_some_and(Index::is_unfinished);
+                    if err.spoils_the_index() || is_ahead {
                         work.index = None;
                     }
                 }
@@ -327,6 +330,7 @@ impl Indexer {
         let Some(head) = self.wait_for_head()? else { return Err(FollowError::Stopped) };
         match opened {
             Opened::Ready { cursors } => self.go_on_from(index, &cursors, head, layout),
+            Opened::Unfinished => self.go_on(index, head, layout),
             Opened::Rebuild(why) => {
                 let why = match why {
                     Why::Missing => "there is none yet".to_owned(),
@@ -346,6 +350,9 @@ impl Indexer {
         head: CommitId,
         layout: &Layout,
     ) -> Result<(), FollowError> {
+        if index.is_unfinished() {
+            return self.go_on(index, head, layout);
+        }
         let Some(at) = index.view().at() else {
             return self.rebuild(index, head, layout, "it has no commit");
         };
@@ -375,6 +382,17 @@ impl Indexer {
     ) -> Result<(), FollowError> {
         let started = clock::now();
         let count = changes.len();
+        if count > MANY && index.is_kept() {
+            match index.go_on(count) {
+                // On a disk that cannot be written they are searched from memory.
+                Err(err) if err.trouble().is_some() => {}
+                build => {
+                    let build = build?;
+                    self.publish(build.view(), Some(Progress::of(0, count)));
+                    return self.build(build, changes, head, layout);
+                }
+            }
+        }
         let mut updates = Vec::with_capacity(count);
         for (at, (path, entry)) in changes.into_iter().enumerate() {
             if self.is_stopped() {
@@ -382,7 +400,7 @@ impl Indexer {
             }
             updates.push(update_or_name(&self.house.reader, path, entry, layout)?);
             if count > MANY && at % 64 == 0 {
-                self.progress(at, count);
+                self.progress(Progress::of(at, count));
             }
         }
         index.stage(updates, head)?;
@@ -402,38 +420,62 @@ impl Indexer {
         layout: &Layout,
         why: &str,
     ) -> Result<(), FollowError> {
-        let started = clock::now();
         let notes = indexed(&self.house.reader, head, layout)?;
         tracing::info!(notes = notes.len(), why, "building the index");
         let total = notes.len();
         // What is whole is searched until the new one is.
         let keeps_old = self.house.shelf.get().view.is_some_and(|it| it.at().is_some());
-        let mut build = match index.begin_rebuild(total) {
+        let build = match index.begin_rebuild(total) {
             Err(err) if err.trouble().is_some() => {
                 self.read_into_memory(index, notes, head, layout)?;
                 return Err(err.into());
             }
             begun => begun?,
         };
-        match keeps_old {
-            true => self.progress(0, total),
-            false => self.publish(build.view(), Some((0, total))),
+        if !keeps_old {
+            self.publish(build.view(), Some(Progress::of(0, total)));
         }
-        for (at, (path, entry)) in notes.into_iter().enumerate() {
+        let notes = notes.into_iter().map(|(path, entry)| (path, Some(entry)));
+        self.build(build, notes, head, layout)
+    }
+
+    /// Ends a build that was left off: whatever HEAD has otherwise than the index.
+    fn go_on(&self, index: &mut Index, head: CommitId, layout: &Layout) -> Result<(), FollowError> {
+        let notes = indexed(&self.house.reader, head, layout)?;
+        let all = notes.len();
+        let changes = lacking(&index.view(), notes, layout);
+        tracing::info!(notes = changes.len(), all, "going on with the index");
+        let build = index.go_on(changes.len())?;
+        self.publish(build.view(), Some(Progress::of(0, changes.len())));
+        self.build(build, changes, head, layout)
+    }
+
+    /// Reads the notes, one after the other, and makes them durable step by step.
+    fn build(
+        &self,
+        mut build: Rebuild<'_>,
+        changes: impl IntoIterator<Item = (VaultPath, Option<Entry>)>,
+        head: CommitId,
+        layout: &Layout,
+    ) -> Result<(), FollowError> {
+        let started = clock::now();
+        let total = build.progress().total;
+        for (at, (path, entry)) in changes.into_iter().enumerate() {
             if self.is_stopped() {
+                // The next start goes on from here.
+                build.step()?;
                 return Err(FollowError::Stopped);
             }
-            if let Update::Put { path, blob, role, doc } =
-                update_or_name(&self.house.reader, path, Some(entry), layout)?
-                && build.add(&path, blob, role, &doc)?
-                && !keeps_old
-            {
-                self.publish(build.view(), Some((at + 1, total)));
+            fault::point("indexer.note");
+            let update = update_or_name(&self.house.reader, path, entry, layout)?;
+            if build.take(update)? {
+                self.publish(build.view(), Some(Progress::of(at + 1, total)));
             } else if at % 64 == 0 {
-                self.progress(at, total);
+                self.progress(Progress::of(at, total));
             }
         }
-        let view = build.finish(head)?;
+        self.progress(Progress { is_last_step: true, ..Progress::of(total, total) });
+        let view = build.end(head)?;
         self.publish(view, None);
         self.house.problems.clear("index");
         let took_ms = (clock::now() - started).as_millis();
@@ -462,8 +504,8 @@ impl Indexer {
         Ok(())
     }
 
-    fn progress(&self, done: usize, total: usize) {
-        self.house.shelf.update(|it| it.progress = Some((done, total)));
+    fn progress(&self, progress: Progress) {
+        self.house.shelf.update(|it| it.progress = Some(progress));
     }
 
     fn flush(&self, index: &mut Index) -> Result<(), FollowError> {
@@ -499,7 +541,7 @@ impl Indexer {
         }
     }
 
-    pub(super) fn publish(&self, view: Arc<IndexView>, progress: Option<(usize, usize)>) {
+    pub(super) fn publish(&self, view: Arc<IndexView>, progress: Option<Progress>) {
         self.house.shelf.update(|it| {
             it.view = Some(view);
             it.progress = progress;

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use crate::daemon::house::Progress;
 use crate::render;
 use crate::search::{BranchState, Query, Results};
 use crate::serve::{Answer, Form};
@@ -25,7 +26,7 @@ pub fn answer(query: &Query, results: &Results, form: Form, vault: &Path) -> Ans
 }
 
 /// The answer while there is nothing to search yet.
-pub fn not_ready(progress: Option<(usize, usize)>) -> Results {
+pub fn not_ready(progress: Option<Progress>) -> Results {
     Results {
         hits: Vec::new(),
         at: None,
@@ -58,6 +59,6 @@ pub fn damaged(at: Option<CommitId>) -> Results {
 }
 
 /// How far a build is, for people.
-pub fn progress_text((done, all): (usize, usize)) -> String {
-    format!("the index is being built: {done} of {all} notes")
+pub fn progress_text(progress: Progress) -> String {
+    format!("the index is being built: {} of {} notes", progress.done, progress.all)
 }

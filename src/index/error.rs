@@ -18,6 +18,9 @@ use crate::vault::CommitId;
 pub enum Opened {
     /// It can go on. The differences from each of these commits to HEAD are to be applied.
     Ready { cursors: BTreeSet<CommitId> },
+    /// A build did not end. It is gone on with ([`crate::index::Index::go_on`]): every note that
+    /// HEAD has and the index has not, or otherwise, is to be put, the others are to be removed.
+    Unfinished,
     /// It has to be built ([`crate::index::Index::begin_rebuild`]).
     Rebuild(Why),
 }

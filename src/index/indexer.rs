@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use serde::{Deserialize, Serialize};
 use tantivy::indexer::{LogMergePolicy, UserOperation};
 use tantivy::{IndexWriter, TantivyDocument};
 
@@ -30,9 +29,10 @@ use crate::index::error::{IndexError, Opened, Why};
 use crate::index::guard::{Damage, Guard};
 use crate::index::merge::worth_merging;
 use crate::index::overlay::{Overlay, Waiting};
+use crate::index::payload::{Payload, payload};
 use crate::index::proof::{Proof, When};
 use crate::index::rebuild::Rebuild;
-use crate::index::schema::{self, Fields};
+use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
@@ -61,9 +61,11 @@ pub struct Index {
     pub(super) at: Option<CommitId>,
     overlay: Overlay,
     /// Whether a store may hold more of a path than the others know.
-    cautious: bool,
+    pub(super) cautious: bool,
     /// What of the files has still to be looked at.
     proof: Option<Proof>,
+    /// Whether a build is under way, or was left off: it holds some notes, true for no commit.
+    pub(super) is_unfinished: bool,
     pub(super) view: Arc<IndexView>,
     /// One writer a folder, be it an agent or a command; `None` where no folder can be made.
     _lock: Option<DirLock>,
@@ -80,13 +82,6 @@ pub(super) struct Disk {
     pub(super) generation: String,
     pub(super) at: Option<CommitId>,
     pub(super) guard: Arc<Guard>,
-}
-
-/// What tantivy carries with each commit.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Payload {
-    at: String,
-    generation: String,
 }
 
 /// What one thread of tantivy may gather before it writes a segment.
@@ -123,6 +118,7 @@ impl Index {
             overlay: Overlay::default(),
             cautious: false,
             proof: None,
+            is_unfinished: false,
             view: IndexView::assemble(
                 State::new(layout),
                 Vec::new(),
@@ -297,14 +293,28 @@ impl Index {
         Rebuild::begin(self, total)
     }
 
+    /// Goes on with a build that did not end, or lets very many notes come to an index that is
+    /// whole: it is true for no commit until [`Rebuild::end`].
+    pub fn go_on(&mut self, total: usize) -> Result<Rebuild<'_>, IndexError> {
+        self.flush()?;
+        self.prove_all()?;
+        Rebuild::go_on(self, total)
+    }
+
+    /// Whether a build was begun and not ended. What lies on the disk is what its last step left:
+    /// after a failure the index is to be opened anew.
+    pub fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
+    /// Whether there is anything on the disk.
+    pub fn is_kept(&self) -> bool {
+        self.disk.is_some()
+    }
+
     fn open_disk(&mut self, when: When) -> Result<Opened, IndexError> {
         // Before anything is read, so that what changes meanwhile is seen.
         let guard = Arc::new(Guard::of(&self.dir));
-        let stores = match Stores::open(&self.dir) {
-            Ok(stores) => stores,
-            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
-            Err(err) => return Err(err.into()),
-        };
         let rebuild = |why: Why| match why {
             Why::Unreadable(err) => Err(IndexError::Disk(err)),
             why => Ok(Opened::Rebuild(why)),
@@ -313,7 +323,25 @@ impl Index {
             Ok(keyword) => keyword,
             Err(why) => return rebuild(why),
         };
-        let (cursors, generation) = match cursors(&stores, &keyword) {
+        let payload = match payload(&keyword) {
+            Ok(payload) => payload,
+            Err(why) => return rebuild(why),
+        };
+        let stores = match payload.stores {
+            Some(lengths) => Stores::open_cut(&self.dir, lengths),
+            None => Stores::open(&self.dir),
+        };
+        let stores = match stores {
+            Ok(stores) => stores,
+            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
+            Err(err) => return Err(err.into()),
+        };
+        let is_unfinished = payload.stores.is_some();
+        let found = match is_unfinished {
+            true => payload.generation_of(&stores).map(|it| (BTreeSet::new(), it)),
+            false => payload.cursors(&stores),
+        };
+        let (cursors, generation) = match found {
             Ok(found) => found,
             Err(why) => return rebuild(why),
         };
@@ -355,7 +383,11 @@ impl Index {
         self.proof = proof;
         // Opening may have cut a torn tail off.
         self.renew_guard();
-        Ok(Opened::Ready { cursors })
+        self.is_unfinished = is_unfinished;
+        Ok(match is_unfinished {
+            true => Opened::Unfinished,
+            false => Opened::Ready { cursors },
+        })
     }
 
     /// Takes the updates into the state and the overlay; gives the paths that changed.
@@ -481,15 +513,16 @@ impl Disk {
         self.close_writer()
     }
 
-    /// Commits with the cursor.
+    /// Commits with the cursor; without one, as a step of a build.
     pub(super) fn commit(&mut self, at: Option<CommitId>) -> Result<(), IndexError> {
-        let payload =
-            at.map(|it| Payload { at: it.to_string(), generation: self.generation.clone() });
+        let payload = Payload {
+            at: at.map(|it| it.to_string()),
+            generation: self.generation.clone(),
+            stores: at.is_none().then(|| self.stores.lengths()),
+        };
         let mut commit = self.writer()?.prepare_commit()?;
         fault::point("indexer.before_commit");
-        if let Some(payload) = payload {
-            commit.set_payload(&serde_json::to_string(&payload).map_err(boxed)?);
-        }
+        commit.set_payload(&serde_json::to_string(&payload).map_err(boxed)?);
         commit.commit()?;
         fault::point("indexer.after_commit");
         self.at = at;
@@ -531,35 +564,6 @@ pub(super) fn open_keyword(dir: &Path, fields: &Fields) -> Result<tantivy::Index
     }
     index.set_tokenizers(tokenizers());
     Ok(index)
-}
-
-/// The commits that the stores and tantivy are true for, and their one generation.
-pub(super) fn cursors(
-    stores: &Stores,
-    keyword: &tantivy::Index,
-) -> Result<(BTreeSet<CommitId>, String), Why> {
-    let metas = keyword.load_metas().map_err(Why::from)?;
-    let payload = metas.payload.ok_or(Why::Unfinished)?;
-    let payload: Payload =
-        serde_json::from_str(&payload).map_err(|err| Why::Corrupt(err.to_string()))?;
-    let generation = stores.generation().filter(|it| **it == payload.generation);
-    let generation = generation.ok_or(Why::Unfinished)?.to_owned();
-    let own = schema_mark();
-    if !generation.starts_with(&own) {
-        return Err(Why::Version(generation));
-    }
-    let mut cursors = BTreeSet::new();
-    for cursor in stores.cursors().into_iter().chain([Some(payload.at.as_str())]) {
-        let cursor = cursor.ok_or(Why::Unfinished)?;
-        let commit = CommitId::from_hex(cursor);
-        cursors.insert(commit.ok_or_else(|| Why::Corrupt(format!("cursor `{cursor}`")))?);
-    }
-    Ok((cursors, generation))
-}
-
-/// What a generation starts with: the version of the documents in it.
-pub(super) fn schema_mark() -> String {
-    format!("v{}-", schema::VERSION)
 }
 
 pub(super) fn open_writer(keyword: &tantivy::Index) -> Result<IndexWriter, IndexError> {

@@ -19,6 +19,7 @@ mod keyword;
 mod living;
 mod merge;
 mod overlay;
+mod payload;
 mod proof;
 mod reader;
 mod rebuild;

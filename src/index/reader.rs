@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use crate::index::card::Card;
 use crate::index::error::{IndexError, Why};
-use crate::index::indexer::{Update, cursors, open_keyword};
+use crate::index::indexer::{Update, open_keyword};
 use crate::index::overlay::Overlay;
+use crate::index::payload::payload;
 use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
@@ -112,7 +113,7 @@ impl IndexReader {
             Ok(keyword) => keyword,
             Err(why) => return Ok(Err(why)),
         };
-        let (cursors, _) = match cursors(&stores, &keyword) {
+        let (cursors, _) = match payload(&keyword).and_then(|it| it.cursors(&stores)) {
             Ok(found) => found,
             Err(why) => return Ok(Err(why)),
         };

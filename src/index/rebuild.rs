@@ -1,10 +1,11 @@
-//! Builds the index from nothing.
+//! Builds the index from nothing, or goes on with what there is of it.
 //!
 //! Takes every note once, gives views of what is there so far. Blocking; the indexer's thread.
 //! Memory is bounded: lines are compressed as they come, documents go to tantivy's own buffer.
+//! Every few seconds a step is made durable, so that a kill costs no more than that.
 //!
-//! **Invariant:** until [`Rebuild::finish`] no store has a cursor, so that a build that did not
-//! end is never taken for a whole one.
+//! **Invariant:** until [`Rebuild::end`] the last commit has no cursor, so that a build that did
+//! not end is never taken for a whole one; what it holds are whole notes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,15 +13,15 @@ use std::time::{Duration, Instant};
 use tantivy::TantivyDocument;
 use tantivy::indexer::UserOperation;
 
-use crate::base::clock;
 use crate::base::store::StoreError;
-use crate::base::{fs, process};
+use crate::base::{clock, fault, fs, process};
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
 use crate::index::directory::Folder;
 use crate::index::error::IndexError;
 use crate::index::guard::Guard;
-use crate::index::indexer::{Disk, Index, boxed, keyword_dir, open_writer, schema_mark};
+use crate::index::indexer::{Disk, Index, Update, boxed, keyword_dir, open_writer};
+use crate::index::payload::schema_mark;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
@@ -70,17 +71,27 @@ impl<'a> Rebuild<'a> {
         let (graves, at) = (None, None);
         index.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
         index.state = State::new(&index.layout);
-        let progress = Building { done: 0, total };
+        Ok(Self::begun(index, total, old))
+    }
+
+    pub(super) fn go_on(index: &'a mut Index, total: usize) -> Result<Self, IndexError> {
+        index.disk.as_mut().ok_or(IndexError::NotBuilt)?.writer()?;
+        index.at = None;
+        Ok(Self::begun(index, total, None))
+    }
+
+    fn begun(index: &'a mut Index, total: usize, old: Option<Arc<IndexView>>) -> Self {
+        index.is_unfinished = true;
         let mut rebuild = Self {
             index,
             pages: Pages::default(),
-            progress,
+            progress: Building { done: 0, total },
             old,
-            next_look: clock::now() + FIRST_LOOK,
+            next_look: clock::now() + fault::pause("indexer.step", FIRST_LOOK),
             pause: FIRST_LOOK,
         };
         rebuild.publish();
-        Ok(rebuild)
+        rebuild
     }
 
     /// What can be asked now.
@@ -92,7 +103,17 @@ impl<'a> Rebuild<'a> {
         self.progress
     }
 
-    /// Adds a note; says whether there is a new view.
+    /// Takes a note's change; says whether there is a new view.
+    pub fn take(&mut self, update: Update) -> Result<bool, IndexError> {
+        match update {
+            Update::Put { path, blob, role, doc } if role.is_indexed() => {
+                self.add(&path, blob, role, &doc)
+            }
+            Update::Put { path, .. } | Update::Remove(path) => self.remove(&path),
+        }
+    }
+
+    /// Adds a note, or puts it in the place of what its path had; says whether there is a new view.
     pub fn add(
         &mut self,
         path: &VaultPath,
@@ -105,11 +126,10 @@ impl<'a> Rebuild<'a> {
             let card = Arc::new(Card::new(self.index.next_id, path, blob, role, doc));
             self.index.next_id += 1;
             let was_there = self.index.state.put(Arc::clone(&card)).is_some();
+            // The disk may have what the state does not know.
+            let was_there = was_there || self.index.cautious;
             self.pages.put(&card, doc, &self.index.layout, was_there);
             let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
-            if self.pages.settle().map_err(boxed)? > MOST_WAITING {
-                disk.stores.append_part(std::mem::take(&mut self.pages))?;
-            }
             let mut operations: Vec<UserOperation<TantivyDocument>> = Vec::new();
             if was_there {
                 operations.push(UserOperation::Delete(self.index.fields.path_term(path)));
@@ -118,39 +138,82 @@ impl<'a> Rebuild<'a> {
             operations.extend(documents.into_iter().map(UserOperation::Add));
             disk.writer()?.run(operations)?;
         }
-        if self.old.is_some() || clock::now() < self.next_look {
-            return Ok(false);
-        }
-        self.show()?;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        self.next_look = clock::now() + self.pause;
-        Ok(true)
+        self.added()
     }
 
-    /// Makes the whole durable and true for `at`.
-    pub fn finish(mut self, at: CommitId) -> Result<Arc<IndexView>, IndexError> {
-        let pages = std::mem::take(&mut self.pages);
+    /// Takes a note out; says whether there is a new view.
+    fn remove(&mut self, path: &VaultPath) -> Result<bool, IndexError> {
+        self.progress.done += 1;
+        if self.index.state.remove(path).is_some() || self.index.cautious {
+            self.pages.remove(path, &self.index.layout);
+            let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
+            disk.writer()?.run([UserOperation::Delete(self.index.fields.path_term(path))])?;
+        }
+        self.added()
+    }
+
+    fn added(&mut self) -> Result<bool, IndexError> {
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
-        disk.stores.append(pages, Some(&at.to_string()))?;
-        disk.commit(Some(at))?;
+        if self.pages.settle().map_err(boxed)? > MOST_WAITING {
+            disk.stores.append_part(std::mem::take(&mut self.pages))?;
+        }
+        if clock::now() < self.next_look {
+            return Ok(false);
+        }
+        self.step()?;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.next_look = clock::now() + fault::pause("indexer.step", self.pause);
+        Ok(self.old.is_none())
+    }
+
+    /// Makes the whole durable and true for `at`, in as few segments as it is worth.
+    pub fn finish(self, at: CommitId) -> Result<Arc<IndexView>, IndexError> {
+        let index = self.ended(at)?;
+        let disk = index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         if let Some(writer) = disk.writer.take() {
             writer.wait_merging_threads()?;
         }
-        disk.renew(&self.index.fields)?;
-        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
+        disk.renew(&index.fields)?;
+        disk.guard = Arc::new(disk.guard.renewed(&index.dir, &disk.shelf));
         process::give_memory_back();
-        self.index.at = Some(at);
-        self.index.publish(None);
-        Ok(self.index.view())
+        index.publish(None);
+        Ok(index.view())
     }
 
-    /// Commits what is there, without a cursor, to be searched.
-    fn show(&mut self) -> Result<(), IndexError> {
+    /// Makes the whole durable and true for `at`. Segments may still become fewer: that is for
+    /// [`Index::rest`].
+    pub fn end(self, at: CommitId) -> Result<Arc<IndexView>, IndexError> {
+        let index = self.ended(at)?;
+        process::give_memory_back();
+        index.publish(None);
+        Ok(index.view())
+    }
+
+    fn ended(mut self, at: CommitId) -> Result<&'a mut Index, IndexError> {
+        self.commit(Some(at))?;
+        let index = self.index;
+        index.at = Some(at);
+        index.is_unfinished = false;
+        index.cautious = false;
+        Ok(index)
+    }
+
+    /// Makes durable what is there, without a cursor, to be searched: who is killed goes on from
+    /// here.
+    pub fn step(&mut self) -> Result<(), IndexError> {
+        self.commit(None)?;
+        self.publish();
+        Ok(())
+    }
+
+    /// First the stores, then tantivy, which says how long they are.
+    fn commit(&mut self, at: Option<CommitId>) -> Result<(), IndexError> {
+        let pages = std::mem::take(&mut self.pages);
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
-        disk.commit(None)?;
+        disk.stores.append(pages, at.map(|it| it.to_string()).as_deref())?;
+        disk.commit(at)?;
         disk.renew(&self.index.fields)?;
         disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
-        self.publish();
         Ok(())
     }
 

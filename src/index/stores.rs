@@ -79,6 +79,25 @@ impl Stores {
         Self::opened(|(name, format)| Store::open(&dir.join(name), format, VERSION))
     }
 
+    /// Opens what a build left off, as long as the stores were at its last step.
+    pub(super) fn open_cut(dir: &Path, lengths: [u64; 4]) -> Result<Self, StoreError> {
+        let [chunks, graph, catalog, digest] = lengths;
+        let open = |(name, format): (&str, &str), length| {
+            Store::open_cut(&dir.join(name), format, VERSION, length)
+        };
+        Ok(Self {
+            chunks: open(CHUNKS, chunks)?,
+            graph: open(GRAPH, graph)?,
+            catalog: open(CATALOG, catalog)?,
+            digest: open(DIGEST, digest)?,
+        })
+    }
+
+    /// How long they are, in the order of [`Self::cursors`].
+    pub(super) fn lengths(&self) -> [u64; 4] {
+        [&self.chunks, &self.graph, &self.catalog, &self.digest].map(Store::bytes)
+    }
+
     /// Looks at what [`Self::read`] does not: the rest has been read to the end.
     pub(super) fn verify(&self) -> Result<(), StoreError> {
         self.chunks.verify()?;

@@ -36,8 +36,18 @@ pub(super) struct Tally {
     all: Sums,
     /// Over those that are left.
     left: Sums,
-    /// How many of the deleted have a term, for the terms that were asked for.
-    with_term: Mutex<HashMap<Term, u64>>,
+    /// The same in the order in which they died: who comes later has the same beginning.
+    log: Vec<DocId>,
+    /// How many of the first so many of the log have a term, for the terms that were asked for.
+    /// Shared with what was counted before and what will be: only who died since is looked at.
+    with_term: Arc<Mutex<HashMap<Term, Gone>>>,
+}
+
+/// So many of the first `of` dead have a term.
+#[derive(Clone, Copy)]
+struct Gone {
+    have: u64,
+    of: usize,
 }
 
 /// Terms that are remembered for one segment.
@@ -83,8 +93,14 @@ impl Tally {
             _ => (0..reader.max_doc()).filter(|it| reader.is_deleted(*it)).collect(),
         };
         let left = all.without(sum(&mut deleted.iter().copied()));
-        let (id, with_term) = (reader.segment_id(), Mutex::default());
-        Ok(Arc::new(Self { id, deleted, notes, all, left, with_term }))
+        let (mut log, with_term) = match before {
+            Some(before) => (before.log.clone(), Arc::clone(&before.with_term)),
+            None => Default::default(),
+        };
+        let is_new = |it: &DocId| before.is_none_or(|old| old.deleted.binary_search(it).is_err());
+        log.extend(deleted.iter().copied().filter(is_new));
+        let id = reader.segment_id();
+        Ok(Arc::new(Self { id, deleted, notes, all, left, log, with_term }))
     }
 
     /// Which documents are notes.
@@ -107,16 +123,27 @@ impl Tally {
             return Ok(all);
         }
         let lock = || self.with_term.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(term) {
-            return Ok(all.saturating_sub(*known));
-        }
-        let gone = having(&self.deleted, index, term, all)?;
+        let of = self.log.len();
+        let known = lock().get(term).copied().filter(|it| it.of <= of);
+        let have = match known {
+            Some(known) if known.of == of => return Ok(all.saturating_sub(known.have)),
+            Some(known) => {
+                let mut since = self.log[known.of..].to_vec();
+                since.sort_unstable();
+                known.have + having(&since, index, term, all)?
+            }
+            None => having(&self.deleted, index, term, all)?,
+        };
         let mut known = lock();
         if known.len() >= MOST_TERMS {
             known.clear();
         }
-        known.insert(term.clone(), gone);
-        Ok(all.saturating_sub(gone))
+        // A view of before is asked seldom; it must not take away what newer ones know.
+        let newest = known.get(term).is_none_or(|it| it.of < of);
+        if newest {
+            known.insert(term.clone(), Gone { have, of });
+        }
+        Ok(all.saturating_sub(have))
     }
 }
 

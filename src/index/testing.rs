@@ -45,6 +45,7 @@ pub(crate) fn open(dir: &Path, updates: Vec<Update>, at: CommitId) -> Index {
     match opened {
         Opened::Ready { .. } => index.apply(updates, at).unwrap(),
         Opened::Rebuild(_) => rebuild(&mut index, updates, at),
+        Opened::Unfinished => panic!("a build was left off"),
     }
     index
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::base::clock;
 use crate::index::testing::{built, commit, facts, hits, open, path, put, rebuild, remove};
 use crate::index::{Ask, Index, IndexError, IndexReader, Opened, Update, Why};
-use crate::vault::{CommitId, Layout};
+use crate::vault::{CommitId, Layout, VaultPath};
 
 const QUERIES: [&str; 7] =
     ["tide tables", "moon", "\"tide tables\"", "common", "shared heading", "n1", "日本"];
@@ -63,9 +63,16 @@ fn reopened(dir: &std::path::Path, history: &[Model]) -> Index {
     let (mut index, opened) = Index::open(dir, &Layout::default()).unwrap();
     let head = commit(u8::try_from(history.len() - 1).unwrap());
     let now = history.last().unwrap();
-    let Opened::Ready { cursors } = opened else {
-        rebuild(&mut index, full(now), head);
-        return index;
+    let cursors = match opened {
+        Opened::Ready { cursors } => cursors,
+        Opened::Unfinished => {
+            go_on(&mut index, now, head);
+            return index;
+        }
+        Opened::Rebuild(_) => {
+            rebuild(&mut index, full(now), head);
+            return index;
+        }
     };
     let mut changes = BTreeMap::new();
     for cursor in cursors {
@@ -73,6 +80,28 @@ fn reopened(dir: &std::path::Path, history: &[Model]) -> Index {
     }
     index.apply(updates(&changes), head).unwrap();
     index
+}
+
+/// Ends a build that was left off: the difference between what it holds and what there is. Gives
+/// how many notes that were.
+fn go_on(index: &mut Index, now: &Model, head: CommitId) -> usize {
+    let view = index.view();
+    let mut changes: BTreeMap<VaultPath, Update> =
+        view.notes().iter().map(|it| (it.path.clone(), Update::Remove(it.path.clone()))).collect();
+    for update in full(now) {
+        let Update::Put { path, blob, .. } = &update else { unreachable!() };
+        match view.note(path).is_some_and(|it| it.blob == *blob) {
+            true => changes.remove(path),
+            false => changes.insert(path.clone(), update),
+        };
+    }
+    let count = changes.len();
+    let mut build = index.go_on(count).unwrap();
+    for update in changes.into_values() {
+        build.take(update).unwrap();
+    }
+    build.end(head).unwrap();
+    count
 }
 
 fn assert_equals_a_rebuild(index: &Index, model: &Model) {
@@ -111,6 +140,8 @@ enum Step {
     Rest,
     Stop,
     Crash,
+    /// The next edits come in bulk, of which so many get to a step before a crash.
+    Bulk(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -121,6 +152,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Rest),
         1 => Just(Step::Stop),
         2 => Just(Step::Crash),
+        2 => (0..4usize).prop_map(Step::Bulk),
     ];
     prop::collection::vec(step, 1..12)
 }
@@ -132,8 +164,11 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let mut history = vec![Model::from([(0, 0), (1, 1), (5, 3)])];
         let mut index = open(dir.path(), full(&history[0]), commit(0));
+        let mut bulk = None;
         for step in steps {
             assert_sums(&index);
+            // What is remembered of a term is carried over to the next commit.
+            QUERIES[3..5].iter().for_each(|it| drop(scores(&index.view(), it)));
             match step {
                 Step::Edit(edits) => {
                     let mut model = history.last().unwrap().clone();
@@ -146,9 +181,32 @@ proptest! {
                     let changes = difference(history.last().unwrap(), &model);
                     history.push(model);
                     let at = commit(u8::try_from(history.len() - 1).unwrap());
-                    index.stage(updates(&changes), at).unwrap();
-                    prop_assert_eq!(index.view().at(), Some(at));
+                    let Some(before_step) = bulk.take() else {
+                        index.stage(updates(&changes), at).unwrap();
+                        prop_assert_eq!(index.view().at(), Some(at));
+                        continue;
+                    };
+                    let mut build = index.go_on(changes.len()).unwrap();
+                    for (at, update) in updates(&changes).into_iter().enumerate() {
+                        if at == before_step {
+                            build.step().unwrap();
+                        }
+                        build.take(update).unwrap();
+                    }
+                    if before_step < changes.len() {
+                        // What came after the step is gone, and HEAD may have moved on or back.
+                        drop(index);
+                        if before_step % 2 == 0 {
+                            history.pop();
+                        }
+                        index = reopened(dir.path(), &history);
+                    } else {
+                        build.end(at).unwrap();
+                        prop_assert_eq!(index.view().at(), Some(at));
+                    }
+                    assert_equals_a_rebuild(&index, history.last().unwrap());
                 }
+                Step::Bulk(before_step) => bulk = Some(before_step),
                 Step::Flush => index.flush().unwrap(),
                 Step::Rest => index.rest().unwrap(),
                 Step::Stop => {
@@ -172,6 +230,58 @@ proptest! {
         let view = reader.view(Vec::new(), Some(at)).unwrap();
         let (_own, anew) = built(history.last().unwrap().iter().map(|(at, seed)| (PATHS[*at], texts(*seed))));
         prop_assert_eq!(facts(&view), facts(&anew.view()));
+    }
+}
+
+/// Not a test of its own: what the killed process does, see below.
+#[test]
+fn crashing_builder() {
+    let Ok(dir) = std::env::var("REMD_TEST_BUILD_DIR") else { return };
+    let (mut index, _) = Index::open(std::path::Path::new(&dir), &Layout::default()).unwrap();
+    let mut build = index.begin_rebuild(0).unwrap();
+    for update in full(&after()) {
+        build.take(update).unwrap();
+        build.step().unwrap();
+    }
+    build.end(commit(0)).unwrap();
+}
+
+#[test]
+fn a_build_that_is_killed_goes_on_from_its_last_step() {
+    // After how many steps, and what is left to be put then.
+    for (point, left) in [
+        ("indexer.before_commit:1", None),
+        ("indexer.after_commit:1", Some(4)),
+        ("indexer.before_commit:2", Some(4)),
+        ("indexer.before_commit:4", Some(2)),
+        ("indexer.after_commit:5", Some(0)),
+        ("indexer.before_commit:6", Some(0)),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        // No steps but its own.
+        let faults = dir.path().join("faults");
+        std::fs::write(&faults, "indexer.step=600000").unwrap();
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "index::tests::crashing_builder"])
+            .env("REMD_FAULTS", faults)
+            .env("REMD_TEST_BUILD_DIR", dir.path())
+            .env("REMD_FAULT", point)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .unwrap();
+        assert!(!status.success(), "{point}");
+        let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+        match left {
+            None => assert!(matches!(opened, Opened::Rebuild(Why::Unfinished)), "{opened:?}"),
+            Some(left) => {
+                assert!(matches!(opened, Opened::Unfinished), "{point}: {opened:?}");
+                assert_eq!(go_on(&mut index, &after(), commit(1)), left, "{point}");
+                assert_equals_a_rebuild(&index, &after());
+                drop(index);
+                let index = reopened(dir.path(), &[after(), after()]);
+                assert_equals_a_rebuild(&index, &after());
+            }
+        }
     }
 }
 
@@ -215,6 +325,7 @@ fn a_kill_at_any_point_loses_nothing() {
         let expected: BTreeSet<CommitId> = cursors.into_iter().map(commit).collect();
         match opened {
             Opened::Ready { cursors } => assert_eq!(cursors, expected, "{point}"),
+            Opened::Unfinished => panic!("{point}: no step was made"),
             Opened::Rebuild(why) => {
                 assert!(matches!(why, Why::Unfinished) && expected.is_empty(), "{point}: {why}");
             }
@@ -364,11 +475,13 @@ fn a_build_shows_its_parts_and_an_old_index_serves_to_the_end_of_a_new_one() {
     let view = rebuild.view();
     assert_eq!(view.building().map(|it| it.done), Some(number));
     assert_eq!((view.at(), hits(&view, "tide").len()), (None, number.min(200)));
-    // A build that stops here has to be made again.
-    drop(rebuild);
+    // A build that stops here has its parts, and is true for no commit.
     drop(index);
     let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
-    assert!(matches!(opened, Opened::Rebuild(Why::Unfinished)), "{opened:?}");
+    assert!(matches!(opened, Opened::Unfinished) && index.is_unfinished(), "{opened:?}");
+    assert_eq!((index.view().at(), hits(&index.view(), "tide").len()), (None, number.min(200)));
+    let read = IndexReader::open(dir.path(), &Layout::default()).unwrap();
+    assert!(matches!(read, Err(Why::Unfinished)));
     super::testing::rebuild(&mut index, vec![put("old.md", "tide")], commit(1));
     let mut rebuild = index.begin_rebuild(1).unwrap();
     let Update::Put { path, blob, role, doc } = put("new.md", "tide") else { unreachable!() };

@@ -1,4 +1,5 @@
-//! Large indexes: searched before they are proven, and what is found to be damaged then.
+//! Large indexes: searched before they are proven, and what is found to be damaged then; builds
+//! that were killed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -58,4 +59,70 @@ fn segment(house: &House, extension: &str) -> PathBuf {
     let mut files = fs::read_dir(house.at("mem_metadata/keyword_index")).unwrap();
     let is_it = |it: &PathBuf| it.extension().is_some_and(|it| it == extension);
     files.find_map(|it| Some(it.unwrap().path()).filter(is_it)).expect("a segment")
+}
+
+#[test]
+fn an_index_that_many_notes_come_to_goes_on_where_it_was_killed() {
+    const MANY: usize = 700;
+    let mut house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-qb", "main"]);
+    for number in 0..30 {
+        house.write(format!("first/{number}.md"), format!("alfa {}\n", word(number)));
+    }
+    // Each note a step.
+    let faults = house.temp.path().join("faults");
+    fs::write(&faults, "indexer.step=0\n").unwrap();
+    house.env("REMD_FAULTS", faults.to_str().unwrap());
+    house.env("REMD_FAULT", "indexer.note:21");
+    house.spawn();
+    assert_eq!(house.wait_for_end(), None, "{}", house.log());
+    house.env("REMD_FAULT", "");
+    house.start();
+    house.settle_and_check();
+    assert_eq!(left_to_do(&house), [(10, 30)]);
+    assert_eq!(house.found(&word(7)), ["first/7.md"]);
+
+    // To a whole index, with some notes changed and gone; killed near the end.
+    house.stop();
+    for number in 0..MANY {
+        house.write(
+            format!("many/{number}.md"),
+            format!("bravo {} [[{number}]]\n", word(1000 + number)),
+        );
+    }
+    house.write("first/7.md", "charlie\n");
+    fs::remove_file(house.at("first/8.md")).unwrap();
+    fs::write(&faults, "indexer.step=100\n").unwrap();
+    house.env("REMD_FAULT", "indexer.note:690");
+    house.spawn();
+    assert_eq!(house.wait_for_end(), None, "{}", house.log());
+    house.env("REMD_FAULT", "");
+    house.start();
+    house.settle_and_check();
+    let (left, all) = left_to_do(&house)[1];
+    assert!((13..MANY).contains(&left) && all == MANY + 29, "{left} of {all}");
+    assert_eq!(house.found("charlie"), ["first/7.md"]);
+    assert!(house.found(&word(7)).is_empty() && house.found(&word(8)).is_empty());
+    assert_eq!(house.found(&word(1699)), ["many/699.md"]);
+    assert_eq!(house.status()["index"]["notes"], MANY + 29);
+    house.stop();
+}
+
+/// A word of letters for a number.
+fn word(number: usize) -> String {
+    let letter = |it: char| "bcdfghjklm".chars().nth(it.to_digit(10).unwrap() as usize).unwrap();
+    format!("qua{}z", number.to_string().chars().map(letter).collect::<String>())
+}
+
+/// Of how many notes a start had to put how many, for each start that went on with a build.
+fn left_to_do(house: &House) -> Vec<(usize, usize)> {
+    let number = |line: &str, name: &str| -> usize {
+        let at = line.find(name).unwrap() + name.len();
+        let digits: String = line[at..].chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().unwrap()
+    };
+    let log = house.log();
+    let lines = log.lines().filter(|it| it.contains("going on with the index"));
+    lines.map(|it| (number(it, " notes="), number(it, " all="))).collect()
 }
