@@ -130,6 +130,9 @@ impl BootError {
     }
 }
 
+/// How long the first look at the vault waits for the index to be opened, at most.
+const OPENING: Duration = Duration::from_secs(1);
+
 /// How long stopping may take before the process ends anyway.
 const STOP_LIMIT: Duration = Duration::from_secs(9);
 
@@ -215,7 +218,13 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let watcher = start_watcher(&house, &history, &filter).map(Arc::new);
     let committer = {
         let committer = Committer::new(house.clone(), history, filter, adopting);
-        spawn("committer", move || committer.run())?
+        let shelf = house.shelf.clone();
+        spawn("committer", move || {
+            // The first look takes all the disk and a processor: what is searched in an instant
+            // goes first.
+            let _opened = shelf.wait_newer(0, OPENING);
+            committer.run();
+        })?
     };
     let indexer = Indexer::new(house.clone());
     let thread = {

@@ -383,6 +383,8 @@ impl Index {
         self.proof = proof;
         // Opening may have cut a torn tail off.
         self.renew_guard();
+        // What it took to read.
+        process::give_memory_back();
         self.is_unfinished = is_unfinished;
         Ok(match is_unfinished {
             true => Opened::Unfinished,
