@@ -37,10 +37,18 @@ pub fn require(dir: &Path) -> Result<(), CliError> {
 }
 
 fn there(dir: &Path) -> Result<PathBuf, CliError> {
-    fs::canonicalize(dir).map_err(|err| {
-        CliError::from_error(&err)
-            .hint(format!("Make a vault there with `remd up {}`.", dir.display()))
-    })
+    let found = fs::canonicalize(dir).map_err(|err| match err.is_absent() {
+        true => CliError::new(format!("There is nothing at `{}`", dir.display())).hint(format!(
+            "Mount its disk, look for a slip in the name, or make a vault there: `remd up {}`.",
+            dir.display()
+        )),
+        false => CliError::from_error(&err),
+    })?;
+    match fs::stat(&found)?.is_dir() {
+        true => Ok(found),
+        false => Err(CliError::new(format!("`{}` is not a folder", found.display()))
+            .hint("A vault is a folder of notes; name that.")),
+    }
 }
 
 /// The path with every symlink resolved that is there.

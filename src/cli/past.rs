@@ -15,6 +15,10 @@ use crate::vault::VaultPath;
 /// `remd log [PATH]`.
 pub fn log(vault: &Path, args: &LogArgs) -> Result<Exit, CliError> {
     let reader = open(vault)?;
+    log_from(vault, &reader, args).map_err(|err| explained(&reader, err))
+}
+
+fn log_from(vault: &Path, reader: &Reader, args: &LogArgs) -> Result<Exit, CliError> {
     let path = args.path.as_deref().map(|it| vault_path(vault, it)).transpose()?;
     let entries = reader.log(&LogFilter { path: path.clone(), limit: args.limit })?;
     if entries.is_empty() {
@@ -37,6 +41,10 @@ pub fn log(vault: &Path, args: &LogArgs) -> Result<Exit, CliError> {
 /// `remd show [REV]`.
 pub fn show(vault: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
     let reader = open(vault)?;
+    show_from(&reader, args).map_err(|err| explained(&reader, err))
+}
+
+fn show_from(reader: &Reader, args: &ShowArgs) -> Result<Exit, CliError> {
     let commit = reader.resolve(&args.rev).map_err(|err| {
         CliError::from_error(&err).hint("`remd log` lists the commits; `HEAD~2` counts back.")
     })?;
@@ -63,17 +71,21 @@ pub fn show(vault: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
 /// `remd diff [A[..B]] [PATH]`.
 pub fn diff(vault: &Path, args: &DiffArgs) -> Result<Exit, CliError> {
     let reader = open(vault)?;
+    diff_from(vault, &reader, args).map_err(|err| explained(&reader, err))
+}
+
+fn diff_from(vault: &Path, reader: &Reader, args: &DiffArgs) -> Result<Exit, CliError> {
     let (from, to, path) = match (args.range.as_deref(), args.path.as_deref()) {
-        (None, path) => (head(&reader)?, Side::Disk, path),
+        (None, path) => (head(reader)?, Side::Disk, path),
         (Some(range), Some(path)) => {
-            let (from, to) = sides(&reader, range)?;
+            let (from, to) = sides(reader, range)?;
             (from, to, Some(path))
         }
         // A single argument that is no revision may be a path, but only one that is there: a
         // mistyped revision must not read as "no difference".
-        (Some(first), None) => match sides(&reader, first) {
+        (Some(first), None) => match sides(reader, first) {
             Ok((from, to)) => (from, to, None),
-            Err(_) if is_there(vault, &reader, first)? => (head(&reader)?, Side::Disk, Some(first)),
+            Err(_) if is_there(vault, reader, first)? => (head(reader)?, Side::Disk, Some(first)),
             Err(err) => return Err(err),
         },
     };
@@ -116,6 +128,14 @@ fn is_there(vault: &Path, reader: &Reader, given: &str) -> Result<bool, CliError
     }
     let Some(head) = reader.head()? else { return Ok(false) };
     Ok(reader.list(head.commit)?.iter().any(|it| it.0.is_within(path.as_bytes())))
+}
+
+/// The error, or the part of the repository that is missing, where that is why.
+fn explained(reader: &Reader, err: CliError) -> CliError {
+    match reader.missing(None) {
+        Some(missing) => CliError::new(missing.what).hint(missing.remedy).exit(err.exit),
+        None => err,
+    }
 }
 
 fn open(vault: &Path) -> Result<Reader, CliError> {

@@ -85,6 +85,7 @@ impl LoadError {
                     old.daily, new.daily, old.session, new.session
                 ))
             }
+            Self::Unknown { .. } => Some("`remd config list` shows them all.".to_owned()),
             _ => None,
         }
     }

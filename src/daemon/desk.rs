@@ -64,13 +64,17 @@ impl Desk {
                 self.house.problems.clear("settings-error");
                 super::report_settings(&self.house.problems, &loaded.warnings);
                 self.house.settings.set(loaded.settings);
-                let said = if layout_moved {
+                let mut said = if layout_moved {
                     "Settings are read again; names of folders change at the next start."
                 } else {
                     "Settings are read again."
-                };
+                }
+                .to_owned();
+                for warning in &loaded.warnings {
+                    said.push_str(&format!("\nwarning: {warning}"));
+                }
                 tracing::info!("settings read again");
-                Answer::Done { said: said.to_owned(), paths: Vec::new() }
+                Answer::Done { said, paths: Vec::new() }
             }
             Err(err) => {
                 let what = told(&err);
@@ -156,9 +160,10 @@ impl Desk {
         let at_work = health::at_work(&self.house);
         let waited_for = at_work.iter().filter(|it| it.is_waited_for).map(|it| it.text(now));
         let waited_for: Vec<String> = waited_for.collect();
-        match waited_for.is_empty() {
-            true => vec!["the committer is still at work".to_owned()],
-            false => waited_for,
+        match (waited_for.is_empty(), self.house.ledger.get().waiting_for) {
+            (false, _) => waited_for,
+            (true, Some(why)) => vec![why],
+            (true, None) => vec!["the committer is still at work".to_owned()],
         }
     }
 

@@ -40,7 +40,10 @@ pub fn status(house: &House) -> Status {
     let watch = house.watch.get().map(|it| it.get());
     let commits_behind = commits_behind(house);
     let mut problems = house.problems.list();
-    problems.extend(watch.as_ref().and_then(watch_problem));
+    // What watches nothing for want of a vault is no problem of its own.
+    if !house.problems.is_open("vault-lost") {
+        problems.extend(watch.as_ref().and_then(watch_problem));
+    }
     problems.extend(shelf.view.as_deref().and_then(troubled_problem));
     if !ledger.held.is_empty() {
         problems.insert(0, held_problem(ledger.held.len()));
@@ -216,7 +219,7 @@ fn held_problem(held: usize) -> Problem {
         remedy:
             "Bring them back (an unmounted folder?), or let the deletion through: `remd accept`"
                 .to_owned(),
-        since: clock::unix_seconds(),
+        since: 0,
         count: 1,
     }
 }
@@ -284,7 +287,7 @@ pub fn troubled_problem(view: &IndexView) -> Option<Problem> {
         level: Level::Note.text().to_owned(),
         what: format!("{} {verb} not read as written, as `{}`: {why}", all.len(), first.path),
         remedy: format!("{remedy}{rest}"),
-        since: clock::unix_seconds(),
+        since: 0,
         count: 1,
     })
 }
@@ -307,7 +310,7 @@ fn mount(state: &MountState) -> (Mount, Option<Problem>) {
                 level: Level::Warning.text().to_owned(),
                 what: why.clone(),
                 remedy: "It is mounted again by itself in a moment.".to_owned(),
-                since: clock::unix_seconds(),
+                since: 0,
                 count: 1,
             };
             (failed(path, &why), Some(problem))

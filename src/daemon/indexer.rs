@@ -550,6 +550,10 @@ impl Indexer {
     }
 
     fn unwell(&self, err: &FollowError) {
+        if !self.house.is_vault_there() {
+            // What fails then is no fault of the index; the committer says what it is.
+            return;
+        }
         // A build that failed is no build in progress.
         self.house.shelf.update(|it| it.progress = None);
         let remedy = match err {
@@ -564,8 +568,11 @@ impl Indexer {
         let (index, git) = (self.metadata(), self.house.git_dir.display());
         let what = match err {
             FollowError::History(_) => format!("Notes cannot be read from `{git}`: {}", told(err)),
+            FollowError::Index(IndexError::Damaged(why)) => {
+                format!("The index in `{index}` is damaged: {why}")
+            }
             err if err.spoils_the_index() => {
-                format!("The index in `{index}` is damaged: {}", told(err))
+                format!("The index in `{index}` is damaged or gone: {}", told(err))
             }
             _ => format!("The index in `{index}` cannot follow: {}", told(err)),
         };

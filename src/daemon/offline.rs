@@ -13,7 +13,7 @@ use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
 use crate::daemon::{changes, ground, health, pages, settings};
-use crate::history::Reader;
+use crate::history::{OpenError, ReadError, Reader};
 use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
 use crate::render::status::{
     Agent, Head, Index as IndexStatus, Mount, Pending, Problem, Status, Watch,
@@ -67,10 +67,7 @@ pub fn search(
     })();
     answered.unwrap_or_else(|err| Answer::Failed {
         message: format!("`{}` cannot be searched: {}", vault.display(), told(err.as_ref())),
-        hint: Some(match Trouble::behind(err.as_ref()) {
-            Some(trouble) => trouble.hint().to_owned(),
-            None => "`remd status` says more.".to_owned(),
-        }),
+        hint: Some(remedy_of(err.as_ref())),
         usage: false,
     })
 }
@@ -177,7 +174,7 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
             level: level.text().to_owned(),
             what,
             remedy: remedy.to_owned(),
-            since: clock::unix_seconds(),
+            since: 0,
             count: 1,
         });
     };
@@ -349,6 +346,23 @@ pub fn unreachable(vault: &Path, dirs: &Dirs) -> Option<Unreachable> {
         ),
     };
     Some(Unreachable { what, remedy })
+}
+
+/// What to do about whatever kept a query from being answered.
+fn remedy_of(err: &(dyn std::error::Error + 'static)) -> String {
+    if let Some(trouble) = Trouble::behind(err) {
+        return trouble.hint().to_owned();
+    }
+    let by_kind = if let Some(err) = err.downcast_ref::<OpenError>() {
+        err.hint()
+    } else if let Some(err) = err.downcast_ref::<ReadError>() {
+        Some(err.hint())
+    } else if let Some(err) = err.downcast_ref::<IndexError>() {
+        err.hint()
+    } else {
+        None
+    };
+    by_kind.unwrap_or_else(|| "`remd status` says more.".to_owned())
 }
 
 fn index_remedy(err: &IndexError) -> String {

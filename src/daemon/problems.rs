@@ -130,7 +130,7 @@ impl Problems {
         self.lock().open.contains_key(id)
     }
 
-    /// Everything open, the worst first.
+    /// Everything open, the worst first; a vault that is gone explains what else there is.
     pub fn list(&self) -> Vec<Problem> {
         let mut list: Vec<Problem> = self.lock().open.values().cloned().collect();
         let rank = |level: &str| match level {
@@ -138,7 +138,7 @@ impl Problems {
             "warning" => 1,
             _ => 2,
         };
-        list.sort_by_key(|it| rank(&it.level));
+        list.sort_by_key(|it| (rank(&it.level), it.id != "vault-lost"));
         list
     }
 
@@ -161,6 +161,9 @@ mod tests {
         let list = problems.list();
         assert_eq!(list.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(list[1].count, 2);
+        problems.report("vault-lost", Level::Error, "the vault is gone", "bring it back");
+        assert_eq!(problems.list()[0].id, "vault-lost");
+        problems.clear("vault-lost");
         problems.clear("b");
         problems.clear("never was");
         assert_eq!(problems.list().len(), 1);

@@ -424,7 +424,8 @@ fn problem_line(problem: &Problem, now: i64) -> String {
     let mut line = format!("{} {}: {}", problem.level, problem.id, problem.what);
     if problem.since > 0 {
         line.push_str(&format!(" (for {}", age(problem.since, now)));
-        if problem.count > 1 {
+        // A note that stands is met at every look: that says nothing.
+        if problem.count > 1 && problem.level != "note" {
             line.push_str(&format!(", {} times", problem.count));
         }
         line.push(')');

@@ -40,7 +40,7 @@ impl QueryError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Empty => "Say what to look for.".to_owned(),
-            Self::Limit(_) => "Leave it out, or ask for fewer notes.".to_owned(),
+            Self::Limit(_) => format!("Leave it out, or ask for 1 to {} notes.", Query::MAX_LIMIT),
             Self::Folder(_) => "Write it relative to the vault, as `in=digest/wiki`.".to_owned(),
             Self::Date { option, .. } => format!("Write it as `{option}=2026-06-01`."),
             Self::Pattern { .. } => "Give a path or a pattern such as `digest/**/*.md`.".to_owned(),

@@ -9,10 +9,10 @@ use std::process::Command;
 use crate::house::{House, wait_for};
 
 /// A file system of its own in a folder, unmounted when dropped.
-struct Disk(PathBuf);
+pub struct Disk(PathBuf);
 
 impl Disk {
-    fn mount(at: &Path, options: &str) -> Self {
+    pub fn mount(at: &Path, options: &str) -> Self {
         fs::create_dir_all(at).unwrap();
         let done = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "none"])
@@ -30,7 +30,7 @@ impl Disk {
     }
 
     /// Writes until nothing more goes in.
-    fn fill(&self, file: &Path) {
+    pub fn fill(&self, file: &Path) {
         let mut file = fs::File::create(file).unwrap();
         while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
         while std::io::Write::write_all(&mut file, &[0]).is_ok() {}
@@ -44,13 +44,13 @@ impl Drop for Disk {
     }
 }
 
-fn problem(house: &House, id: &str) -> Option<serde_json::Value> {
+pub fn problem(house: &House, id: &str) -> Option<serde_json::Value> {
     let status = house.status();
     status["problems"].as_array().unwrap().iter().find(|it| it["id"] == id).cloned()
 }
 
 /// The problem with its hint, once it is there.
-fn named(house: &House, id: &str) -> String {
+pub fn named(house: &House, id: &str) -> String {
     let mut said = String::new();
     wait_for(id, || {
         let found = problem(house, id);

@@ -40,6 +40,7 @@ mod service;
 mod settings;
 mod subfolder;
 mod suspended;
+mod told;
 mod users;
 mod watched;
 mod wild;

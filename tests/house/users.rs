@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use crate::house::{House, has_fuse, is_there, wait_for};
 
-const USER: u32 = 65534;
+pub const USER: u32 = 65534;
 const STRANGER: u32 = 65533;
 const EACCES: i32 = 13;
 
 /// These tests become somebody else, which only root may.
 fn can_be_others(test: &str) -> bool {
-    if !has_fuse(test) {
-        return false;
-    }
+    has_fuse(test) && is_root(test)
+}
+
+/// Only root becomes somebody else.
+pub fn is_root(test: &str) -> bool {
     // SAFETY: geteuid(2) takes nothing and can't fail.
     if unsafe { libc::geteuid() } == 0 {
         return true;
