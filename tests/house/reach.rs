@@ -136,9 +136,9 @@ fn a_command_that_gave_up_takes_no_effect_later() {
 
     signal(&house, "-STOP");
     let pause = house.run(["pause"]);
-    assert_eq!(pause.code, 2, "{}", pause.stderr);
-    assert!(pause.stderr.contains("did not answer"), "{}", pause.stderr);
-    // The one that waits for longer is ended by its person.
+    assert_eq!(pause.code, 5, "{}", pause.stderr);
+    assert!(pause.stderr.contains("is stopped"), "{}", pause.stderr);
+    // Another one is ended by its person.
     let mut accept = house.spawn_command(["accept"]);
     wait_for("accept to be asked", || has_socket(accept.id()));
     accept.kill().unwrap();
