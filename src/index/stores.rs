@@ -143,23 +143,27 @@ impl Stores {
             (cards, links.join().unwrap_or_else(|fault| resume_unwind(fault)))
         });
         let ((cards, highest), mut links) = (cards?, links?);
-        let linked = |(path, mut card): (VaultPath, Box<Card>)| {
-            if let Some(links) = links.remove(&path) {
+        let linked = |(path, mut card): (VaultPath, Arc<Card>)| {
+            // Nobody else has it yet.
+            if let Some(links) = links.remove(&path)
+                && let Some(card) = Arc::get_mut(&mut card)
+            {
                 card.links = links;
             }
-            Arc::from(card)
+            card
         };
         Ok((State::of(layout, &cards.into_iter().map(linked).collect::<Vec<_>>()), highest))
     }
 
     /// The living cards, still without links.
-    fn read_cards(&self) -> Result<(ByPath<Box<Card>>, u64), StoreError> {
+    fn read_cards(&self) -> Result<(ByPath<Arc<Card>>, u64), StoreError> {
         let (mut cards, mut highest) = (ByPath::default(), 0);
         let understand = |line: &[u8]| {
             let line: CatalogLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
             match line.deleted {
                 true => line.path().map(Err),
-                false => line.read().map(Box::new).map(Ok),
+                // Where it will stay: moved later it would leave holes in memory.
+                false => line.read().map(Arc::new).map(Ok),
             }
         };
         self.catalog.replay_understood(understand, |line| match line {
