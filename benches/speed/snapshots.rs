@@ -164,24 +164,19 @@ pub fn edit(
     table::alone("  CPU of its thread: until durable", &cpu, "");
     table::alone("  CPU of its thread: git's index", &index_cpu, "");
     if let Some(small) = small {
-        let ratio = |now: &Series, then: &Series| format!("{:.2} x", now.median() / then.median());
+        let ratio = |now: f64, then: f64| format!("{:.2} x", now / then);
+        let [now, then] = [(&cpu, &index_cpu), (&small.cpu, &small.index_cpu)]
+            .map(|(until_durable, of_index)| until_durable.median() + of_index.median());
         table::fact(
             &format!("  beside {} notes (goal: 2 x until durable)", small.notes),
             format!(
                 "{} wall, {} CPU until durable, {} CPU with git's index",
-                ratio(&durable, &small.durable),
-                ratio(&cpu, &small.cpu),
-                format_args!(
-                    "{:.2} x",
-                    (cpu.median() + index_cpu.median())
-                        / (small.cpu.median() + small.index_cpu.median())
-                ),
+                ratio(durable.median(), small.durable.median()),
+                ratio(cpu.median(), small.cpu.median()),
+                ratio(now, then),
             ),
         );
     }
-    table::base("bare tantivy: one note put, commit, reopen", &tantivy);
-    table::ours("commit -> searchable (goal 100)", &searchable, "tantivy", &tantivy);
-    table::ours(&format!("  {FLUSH_EVERY} such made durable, behind"), &flush, "tantivy", &tantivy);
     Ok(Edits { notes: vault.notes.len(), durable, cpu, index_cpu })
 }
 
