@@ -12,7 +12,7 @@ use gix::bstr::ByteSlice as _;
 
 use crate::base::fs;
 use crate::history::git_index::GitIndex;
-use crate::history::{History, Look};
+use crate::history::{History, Look, spelling};
 use crate::vault::VaultPath;
 
 /// All of them, each once and in order; `beside` are those that were not found.
@@ -73,6 +73,9 @@ impl History {
                     all.extend(self.place.vault_path(rela));
                 }
             }
+        }
+        if spelling::is_blind(&self.place) {
+            spelling::add_others(&mut all, &look.found, index, &self.place);
         }
         all
     }

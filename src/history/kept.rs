@@ -23,6 +23,8 @@ pub enum Kept {
     NestedRepository,
     /// Git takes no tree with such a name in it: to some file system it names the `.git`.
     Name,
+    /// The disk takes its name for that of another note, and has that one.
+    Twin,
     /// It stands where git has a submodule, or below that.
     Submodule,
     /// A folder that remd makes itself, and that git tracks.
@@ -49,6 +51,7 @@ impl std::fmt::Display for Kept {
             Self::Special => f.write_str("no longer a file"),
             Self::NestedRepository => f.write_str("in a repository of its own"),
             Self::Name => f.write_str("a name that Git refuses"),
+            Self::Twin => f.write_str("not to be told from another note by this disk"),
             Self::Submodule => f.write_str("in the place of a submodule"),
             Self::Derived => f.write_str("made by remd, and tracked by Git"),
             Self::SkipWorktree => f.write_str("changed, and marked skip-worktree"),
@@ -86,6 +89,7 @@ impl Kept {
             Self::Special => "Put the file back, or `git rm` it.",
             Self::NestedRepository => "Move the inner `.git` away, or `git rm --cached` the file.",
             Self::Name => "Give it another name; on some systems this one means Git's own files.",
+            Self::Twin => "Give one of the two another name, on a disk that can hold both.",
             Self::Submodule => {
                 "Move it elsewhere, or take the submodule out: `git rm --cached` and `git commit`."
             }

@@ -232,6 +232,9 @@ impl<'a> Looker<'a> {
                 self.findings.kept.insert(path.clone(), Kept::Submodule);
             }
             Disk::Gone if entry.is_some_and(|it| it.flags.contains(Flags::SKIP_WORKTREE)) => {}
+            Disk::Gone if is_tracked && self.ways.is_taken_by_a_twin(path) => {
+                self.findings.kept.insert(path.clone(), Kept::Twin);
+            }
             Disk::Gone | Disk::Folder if !is_tracked => {}
             Disk::Gone | Disk::Folder if staged != in_head => {
                 self.findings.kept.insert(path.clone(), Kept::Staged);

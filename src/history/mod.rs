@@ -52,6 +52,7 @@ mod shared;
 mod sign;
 mod signed;
 mod snapshot;
+mod spelling;
 mod text;
 mod unsettled;
 mod wip;

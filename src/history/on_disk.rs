@@ -16,6 +16,7 @@ use crate::base::trouble::told;
 use crate::history::git_index::GitIndex;
 use crate::history::place::Place;
 use crate::history::seen::Seen;
+use crate::history::spelling::Names;
 use crate::vault::VaultPath;
 
 /// What a path is on disk.
@@ -43,8 +44,9 @@ enum Way {
 
 /// The folders that one look came through.
 pub(super) struct Ways<'a> {
-    place: &'a Place,
-    index: &'a GitIndex,
+    pub place: &'a Place,
+    pub index: &'a GitIndex,
+    pub names: Names,
     known: HashMap<VaultPath, Way>,
     /// The open folder that was looked into last: the next path mostly lies in it too.
     here: Option<VaultPath>,
@@ -52,7 +54,7 @@ pub(super) struct Ways<'a> {
 
 impl<'a> Ways<'a> {
     pub fn new(place: &'a Place, index: &'a GitIndex) -> Self {
-        Self { place, index, known: HashMap::new(), here: None }
+        Self { place, index, names: Names::new(place), known: HashMap::new(), here: None }
     }
 
     /// Whether git has a submodule at `folder`.
@@ -77,6 +79,7 @@ impl<'a> Ways<'a> {
         }
         match fs::lstat_if_there(&self.place.disk(path)) {
             Ok(None) => Disk::Gone,
+            Ok(Some(_)) if !self.names.has(&self.place.disk(path)) => Disk::Gone,
             Ok(Some(meta)) if meta.is_file() => Disk::File(Seen::new(&meta)),
             Ok(Some(meta)) if meta.is_symlink() => Disk::Link(Seen::new(&meta)),
             Ok(Some(meta)) if meta.is_dir() => Disk::Folder,
@@ -98,6 +101,7 @@ impl<'a> Ways<'a> {
             Way::Open => {
                 let on_disk = self.place.disk(folder);
                 match fs::lstat_if_there(&on_disk) {
+                    Ok(Some(_)) if !self.names.has(&on_disk) => Way::Gone,
                     Ok(Some(meta)) if meta.is_dir() => {
                         match fs::lstat_if_there(&on_disk.join(".git")) {
                             Ok(Some(_)) if fs::is_repository(&on_disk) => Way::Nested,

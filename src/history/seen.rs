@@ -15,6 +15,7 @@ use gix::index::entry::{Stat, stat};
 use crate::base::clock;
 use crate::base::fs::{self, PathError};
 use crate::history::place::Place;
+use crate::history::spelling;
 use crate::vault::VaultPath;
 
 /// What `lstat` said, as far as it tells one state of a file from another.
@@ -109,7 +110,9 @@ impl Seen {
 pub(super) fn is_unchanged(place: &Place, path: &VaultPath, seen: Option<&Seen>) -> bool {
     match (fs::lstat_if_there(&place.disk(path)), seen) {
         (Ok(None), None) => true,
-        (Ok(Some(meta)), None) => meta.is_dir() || leads_elsewhere(place, path),
+        (Ok(Some(meta)), None) => {
+            meta.is_dir() || leads_elsewhere(place, path) || is_spelt_otherwise(place, path)
+        }
         (Ok(Some(meta)), Some(seen)) => Seen::new(&meta).is_same(seen),
         _ => false,
     }
@@ -129,6 +132,12 @@ fn low(value: u64) -> u32 {
 fn since_epoch(time: SystemTime) -> Option<(i64, i64)> {
     let since = time.duration_since(UNIX_EPOCH).ok()?;
     Some((i64::try_from(since.as_secs()).ok()?, i64::from(since.subsec_nanos())))
+}
+
+/// Whether the disk has the path, or a folder on the way, in another spelling only.
+fn is_spelt_otherwise(place: &Place, path: &VaultPath) -> bool {
+    std::iter::successors(Some(path.clone()), VaultPath::parent)
+        .any(|it| spelling::is_spelt_otherwise(&place.disk(&it)))
 }
 
 /// Whether a folder on the way to `path` is a symlink, so that what `lstat` finds is not there.

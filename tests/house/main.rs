@@ -28,6 +28,7 @@ mod mountpoint;
 mod names;
 mod odd_notes;
 mod opened;
+mod other_disks;
 mod packing;
 mod page;
 mod people;
