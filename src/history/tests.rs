@@ -18,6 +18,7 @@ mod reading;
 mod refusals;
 mod shapes;
 mod sparse;
+mod x509;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
