@@ -22,6 +22,7 @@ use gix::filter::plumbing::pipeline::{CrlfRoundTripCheck, Options};
 use crate::history::drivers::{Cleaned, Driver, Drivers};
 use crate::history::encoding;
 use crate::history::error::{GitError, git};
+use crate::history::long_lines::{self, LongLines};
 use crate::history::pointer;
 
 /// The attributes that are asked for, in this order.
@@ -34,6 +35,7 @@ pub(super) struct Filters<'a> {
     matches: gix::attrs::search::Outcome,
     options: Options,
     drivers: Vec<Driver>,
+    long_lines: LongLines,
 }
 
 /// What the rules say of one path.
@@ -81,7 +83,8 @@ impl<'a> Filters<'a> {
         let stack = git("read the attributes", stack)?;
         let matches = stack.selected_attribute_matches(ATTRIBUTES);
         let drivers = options.drivers.iter().map(Driver::new).collect();
-        Ok(Self { repo, stack: stack.detach(), matches, options, drivers })
+        let long_lines = LongLines::default();
+        Ok(Self { repo, stack: stack.detach(), matches, options, drivers, long_lines })
     }
 
     /// What holds for a path, by its name in git.
@@ -92,8 +95,17 @@ impl<'a> Filters<'a> {
         let platform = git("read the attributes", platform)?;
         self.matches.reset();
         platform.matching_attributes(&mut self.matches);
+        let by_git;
+        let is_long = self.matches.iter_selected().any(|it| self.long_lines.has(&it.location));
+        let matches = match is_long {
+            true => {
+                by_git = long_lines::matches_without(self.repo, rela, &ATTRIBUTES)?;
+                &by_git
+            }
+            false => &self.matches,
+        };
         let mut states = [StateRef::Unspecified; ATTRIBUTES.len()];
-        for (state, found) in states.iter_mut().zip(self.matches.iter_selected()) {
+        for (state, found) in states.iter_mut().zip(matches.iter_selected()) {
             *state = found.assignment.state;
         }
         let [crlf, ident, filter, eol, text, encoding] = states;

@@ -29,6 +29,7 @@ mod index_sum;
 mod index_trees;
 mod kept;
 mod lock;
+mod long_lines;
 mod look;
 mod made;
 mod marked;

@@ -92,6 +92,48 @@ fn a_commit_holds_what_git_add_would_have_made() {
     }
 }
 
+/// Git leaves out a line of so many bytes, and what an earlier line or another file says holds.
+#[test]
+fn a_line_of_attributes_that_is_too_long_for_git_is_too_long_for_us() {
+    let line = |pattern: &str, rest: &str, length: usize| {
+        format!("{pattern}{}{rest}\n", " ".repeat(length - pattern.len() - rest.len()))
+    };
+    let (mut ours, theirs) = (Vault::new(), Vault::by_git(&["-b", "main"]));
+    for vault in [&ours, &theirs] {
+        vault.git(&["config", "filter.up.clean", "tr a-z A-Z"]);
+        let top = [
+            "*.both text eol=lf\n".to_owned(),
+            line("*.fits", "text eol=lf", 2047),
+            line("*.long", "text eol=lf", 2048),
+            line("*.both", "-text filter=up", 3000),
+            line("*.deep", "filter=up", 3000),
+        ];
+        vault.write(".gitattributes", top.concat());
+        vault.write("sub/.gitattributes", "*.deep text eol=lf\n");
+        vault.write("sub/sub/.gitattributes", line("*.deep", "-text", 2048));
+        std::fs::create_dir_all(vault.path(".git/info")).unwrap();
+        let info = line("*.info", "text eol=lf", 5000);
+        std::fs::write(vault.path(".git/info/attributes"), info).unwrap();
+        for folder in ["", "sub/", "sub/sub/"] {
+            for name in ["a.fits", "a.long", "a.both", "a.deep", "a.info"] {
+                vault.write(format!("{folder}{name}"), b"one\r\ntwo\r\n");
+            }
+        }
+    }
+    ours.snapshot_all();
+    theirs.git(&["add", "-A"]);
+    theirs.git(&["commit", "-q", "-m", "x"]);
+    let tree = |vault: &Vault| vault.git(&["ls-tree", "-r", "HEAD"]);
+    assert_eq!(tree(&ours), tree(&theirs));
+    let stored = |path: &str| ours.git(&["cat-file", "blob", &format!("HEAD:{path}")]);
+    assert_eq!(stored("a.fits"), "one\ntwo\n");
+    assert_eq!(stored("a.long"), "one\r\ntwo\r\n");
+    assert_eq!(stored("a.both"), "one\ntwo\n");
+    assert_eq!(stored("sub/sub/a.deep"), "one\ntwo\n");
+    // `git fsck` names such a file for ever: it is the person's.
+    assert_eq!(ours.git(&["status", "--porcelain"]), "");
+}
+
 #[test]
 fn a_difference_with_the_disk_is_in_stored_form() {
     let mut vault = Vault::new();
