@@ -94,6 +94,19 @@ mod tests {
         assert!(reme.contains("~/memory/keys.md"), "the example's own name stays");
     }
 
+    /// Every setting that a vault may set and that does something, with its default.
+    #[test]
+    fn the_template_names_every_setting_of_a_vault() {
+        use crate::config::keys::{KEYS, Level};
+        let (_, text) = FILES.iter().find(|it| it.0 == VAULT_FILE).unwrap();
+        for key in KEYS.iter().filter(|it| it.level == Level::Vault && it.is_used()) {
+            let name = key.name.rsplit('.').next().unwrap();
+            let line = format!("{name}: {}", key.default);
+            let is_there = |it: &str| it.trim_start_matches(['#', ' ']) == line;
+            assert!(text.lines().any(is_there), "`{line}` is missing");
+        }
+    }
+
     /// Every wikilink of the manual names one of its notes.
     #[test]
     fn the_manual_s_links_lead_somewhere() {
