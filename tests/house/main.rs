@@ -12,6 +12,7 @@
 mod adopt;
 mod cases;
 mod commands;
+mod corpus;
 mod crash;
 mod current;
 mod edits;
