@@ -2,12 +2,13 @@
 //! on another disk; and a process that may open too few files.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::house::{House, wait_for};
+use crate::machine::Disk;
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
 }
 
@@ -135,7 +136,7 @@ fn a_vault_that_comes_back_on_another_disk_without_its_notes_holds_the_deletions
     let away = house.temp.path().join("away");
     fs::rename(&house.vault, &away).unwrap();
     lost(&house);
-    let disk = Disk::mount(&house.vault);
+    let disk = Disk::mount(&house.vault, "size=32m");
     copy(&away.join(".git"), &house.vault);
     wait_for("the deletions to be held", || {
         house.run(["status", "--wait", "settled", "--timeout", "1s"]).code == 4
@@ -147,29 +148,6 @@ fn a_vault_that_comes_back_on_another_disk_without_its_notes_holds_the_deletions
     assert_eq!(house.found("alfa").len(), 30);
     assert_eq!(house.stop(), Some(0));
     drop(disk);
-}
-
-/// A file system of its own, unmounted when dropped.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(at: &Path) -> Self {
-        fs::create_dir_all(at).unwrap();
-        let done = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=32m", "none"])
-            .arg(at)
-            .status()
-            .unwrap();
-        assert!(done.success(), "these tests mount file systems: run them as root");
-        Self(at.to_owned())
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        // A test that failed must not leave it behind; the first failure counts.
-        let _unmounted = Command::new("umount").arg("-l").arg(&self.0).output();
-    }
 }
 
 #[test]

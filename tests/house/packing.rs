@@ -119,20 +119,26 @@ fn what_edits_leave_loose_is_packed_and_everything_still_reads() {
     check(&house, 60);
 }
 
+/// An agent whose packing is held at a fault point, and what lets it go on.
+fn held_at(at: &str) -> (House, PathBuf) {
+    let mut house = eager();
+    let hold = hold(&mut house, at);
+    house.start();
+    edit(&house, 0, 5);
+    house.write("a.md", SAMPLES[0]);
+    house.settle();
+    wait_for("the packs", || match at {
+        "packing.before_move" => work_folder(&house)
+            .is_some_and(|it| fs::read_dir(it.join("pack")).is_ok_and(|it| it.count() >= 2)),
+        _ => counts(&house).1 > 0 && work_folder(&house).is_none(),
+    });
+    (house, hold)
+}
+
 #[test]
 fn edits_are_committed_while_objects_are_packed() {
     for at in ["packing.before_move", "packing.before_prune"] {
-        let mut house = eager();
-        let hold = hold(&mut house, at);
-        house.start();
-        edit(&house, 0, 5);
-        house.write("a.md", SAMPLES[0]);
-        house.settle();
-        wait_for("the packs", || match at {
-            "packing.before_move" => work_folder(&house)
-                .is_some_and(|it| fs::read_dir(it.join("pack")).is_ok_and(|it| it.count() >= 2)),
-            _ => counts(&house).1 > 0 && work_folder(&house).is_none(),
-        });
+        let (house, hold) = held_at(at);
         let loose = counts(&house).0;
         assert!(loose > 0);
         // New content, and content that is about to be swept as a loose object.
@@ -153,17 +159,7 @@ fn edits_are_committed_while_objects_are_packed() {
 #[test]
 fn killed_in_the_middle_nothing_is_lost_and_nothing_stays() {
     for at in ["packing.before_move", "packing.before_prune"] {
-        let mut house = eager();
-        let hold = hold(&mut house, at);
-        house.start();
-        edit(&house, 0, 5);
-        house.write("a.md", SAMPLES[0]);
-        house.settle();
-        wait_for("the packs", || match at {
-            "packing.before_move" => work_folder(&house)
-                .is_some_and(|it| fs::read_dir(it.join("pack")).is_ok_and(|it| it.count() >= 2)),
-            _ => counts(&house).1 > 0 && work_folder(&house).is_none(),
-        });
+        let (mut house, hold) = held_at(at);
         house.kill();
         house.git(["fsck", "--strict"]);
         fs::remove_file(hold).unwrap();

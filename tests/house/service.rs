@@ -280,49 +280,6 @@ fn a_read_only_vault_is_searched_all_the_same() {
 }
 
 #[test]
-fn a_watch_limit_is_named_and_edits_still_count_d06() {
-    let mut house = House::open();
-    house.stop();
-    for at in 0..200 {
-        house.write(format!("d{at}/n.md"), "note\n");
-    }
-    // A user namespace has a limit of its own; where none can be made, say so and stop.
-    let probe = Command::new("unshare").args(["-Ur", "true"]).status();
-    assert!(probe.is_ok_and(|it| it.success()), "user namespaces are needed for this test");
-    let mut agent = Command::new("unshare")
-        .args([
-            "-Ur",
-            "sh",
-            "-c",
-            "echo 64 > /proc/sys/user/max_inotify_watches; exec \"$0\" up \"$1\" --no-mount",
-        ])
-        .arg(env!("CARGO_BIN_EXE_remd"))
-        .arg(&house.vault)
-        .env("HOME", house.temp.path().join("home"))
-        .env("XDG_RUNTIME_DIR", house.temp.path().join("run"))
-        .env("GIT_CONFIG_NOSYSTEM", "1")
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_for("the agent", || house.is_running());
-    wait_for("the limit to be named", || {
-        let said = house.run(["status"]);
-        said.code == 3
-            && said.stdout.contains("inotify")
-            && said.stdout.contains("max_inotify_watches")
-    });
-    assert_eq!(house.status()["watch"]["mode"], "polling");
-    house.write("d199/n.md", "edited in the last folder\n");
-    wait_for("the commit", || {
-        let shown =
-            Command::new("git").args(["show", "HEAD:d199/n.md"]).current_dir(&house.vault).output();
-        shown.unwrap().stdout == b"edited in the last folder\n"
-    });
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-}
-
-#[test]
 fn stopping_in_the_middle_of_work_is_clean() {
     let mut house = House::closed();
     for at in 0..1500 {

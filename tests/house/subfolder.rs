@@ -9,6 +9,7 @@ use std::process::Command;
 
 use crate::adopt::{git, house, write};
 use crate::house::{House, wait_for};
+use crate::machine_vault::copy;
 use crate::workspaces::Mounted;
 
 /// A repository with so many notes in `notes/` and a file beside them.
@@ -27,10 +28,6 @@ fn larger(house: &mut House, count: usize) {
 fn is_lost(house: &House) -> bool {
     let status = house.status();
     status["problems"].as_array().unwrap().iter().any(|it| it["id"] == "vault-lost")
-}
-
-fn copy(from: &Path, to: &Path) {
-    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
 }
 
 /// As a whole repository is: no restart, whatever took the folder away.
