@@ -19,6 +19,7 @@ use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, lacking, update_or_name};
 use crate::daemon::house::{House, Progress};
 use crate::daemon::problems::Level;
+use crate::daemon::unread::DAMAGED_HISTORY;
 use crate::history::ReadError;
 use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
@@ -60,10 +61,6 @@ pub(super) enum FollowError {
 
 /// So many notes are read into memory where no index can be kept.
 const MOST_IN_MEMORY: usize = 2000;
-
-/// What to do where Git's own data is damaged.
-pub(super) const DAMAGED_HISTORY: &str = "Run `git fsck` in the vault; bring what is missing from another \
-    clone (`git fetch`) or a backup. The index goes on by itself then.";
 
 /// What the thread has in hand.
 struct Work {
@@ -119,6 +116,7 @@ impl Indexer {
                     continue;
                 }
                 Ok(Err(FollowError::VaultAway)) => {}
+                Ok(Err(_)) if !self.house.is_vault_there() => work.index = None, // No damage.
                 Ok(Err(err)) => {
                     self.unwell(&err);
                     if let FollowError::Index(IndexError::Damaged(_)) = &err {

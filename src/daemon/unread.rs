@@ -10,10 +10,14 @@ use std::time::SystemTime;
 use crate::base::fs;
 use crate::daemon::cause::Backoff;
 use crate::daemon::changes::{left_out, not_in_git, update, update_or_name};
-use crate::daemon::indexer::{DAMAGED_HISTORY, FollowError, Indexer};
+use crate::daemon::indexer::{FollowError, Indexer};
 use crate::daemon::problems::Level;
 use crate::index::{Card, Index};
 use crate::vault::Layout;
+
+/// What to do where Git's own data is damaged.
+pub(super) const DAMAGED_HISTORY: &str = "Run `git fsck` in the vault; bring what is missing from another \
+    clone (`git fetch`) or a backup. The index goes on by itself then.";
 
 impl Indexer {
     /// Looks again at the notes that Git did not give; says whether one of them came in.
