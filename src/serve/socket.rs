@@ -320,7 +320,12 @@ async fn converse(
         let whole = line.ends_with(b"\n");
         // Says that somebody is here, before it is known how long the answer takes: a reader of
         // JSON skips it.
-        give(&mut write, b" ", limits).await?;
+        if let Err(err) = give(&mut write, b" ", limits).await
+            && err.kind() == io::ErrorKind::TimedOut
+        {
+            return Err(err);
+        }
+        // One that is gone is met again below, where it is said what is not done for it.
         seat.set_waiting(false);
         let answer = match whole {
             true => answer(&line, &handler, &caller).await,
