@@ -151,7 +151,8 @@ pub fn edits_uncommitted(house: &House) -> usize {
     house.intake.pending() + ledger.kept_out.len() + ledger.held.len()
 }
 
-/// Why there may be edits on disk that nobody has seen.
+/// Why the disk may say something else than an answer: edits that nobody has seen, an index that
+/// is not proven yet.
 pub fn unseen(house: &House) -> Option<&'static str> {
     let watch = house.watch.get().map(|it| it.get());
     if house.problems.is_open("vault-lost") {
@@ -162,6 +163,8 @@ pub fn unseen(house: &House) -> Option<&'static str> {
         Some("not watched: edits of the last minutes unknown")
     } else if house.ledger.get().unreadable_folders > 0 {
         Some("a folder cannot be read")
+    } else if house.shelf.get().view.is_some_and(|it| !it.is_proven()) {
+        Some("index still being checked")
     } else {
         None
     }

@@ -471,7 +471,10 @@ impl Index {
             building,
             Some(&self.dir),
         )
-        .guarded(self.disk.as_ref().map(|it| Arc::clone(&it.guard)));
+        .guarded(
+            self.disk.as_ref().map(|it| Arc::clone(&it.guard)),
+            self.proof.as_ref().map(Proof::is_over),
+        );
     }
 }
 

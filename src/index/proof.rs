@@ -10,6 +10,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tantivy::index::SegmentComponent;
 
@@ -27,6 +28,7 @@ pub(super) struct Proof {
     stores: bool,
     bytes: u64,
     mark: PathBuf,
+    is_over: Arc<AtomicBool>,
 }
 
 /// Whether all is looked at before an index is believed.
@@ -64,7 +66,7 @@ impl Proof {
         let folder = super::indexer::keyword_dir(dir);
         let size = |file: &PathBuf| fs::stat(&folder.join(file)).map_or(0, |it| it.len());
         let bytes = files.iter().map(size).sum();
-        Ok(Self { files, stores: true, bytes, mark: mark(dir) })
+        Ok(Self { files, stores: true, bytes, mark: mark(dir), is_over: Arc::default() })
     }
 
     /// Whether the index may be searched before this has come to its end; leaves the mark then.
@@ -75,6 +77,11 @@ impl Proof {
         }
         // Where no mark can be left, the next one would not be warned.
         fs::create_new(&self.mark).is_ok()
+    }
+
+    /// Becomes true when all was what was written: what was answered meanwhile was right.
+    pub(super) fn is_over(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_over)
     }
 
     /// Looks at the next part; says whether that was all.
@@ -96,6 +103,7 @@ impl Proof {
         if is_all {
             // The worst that comes of a mark that stays is a proof before the next use.
             let _stays = fs::remove_file(&self.mark);
+            self.is_over.store(true, Ordering::SeqCst);
         }
         Ok(is_all)
     }

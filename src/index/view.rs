@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -38,6 +39,8 @@ pub struct IndexView {
     dir: Option<PathBuf>,
     /// By which it is seen that somebody touched the files below.
     guard: Option<Arc<Guard>>,
+    /// By which it is seen that those files are what was written; `None` where that was known.
+    is_proven: Option<Arc<AtomicBool>>,
     memo: Memo,
 }
 
@@ -81,14 +84,30 @@ impl IndexView {
         dir: Option<&Path>,
     ) -> Arc<Self> {
         let (dir, memo) = (dir.map(Path::to_owned), Memo::default());
-        Arc::new(Self { state, shelves, graves, fields, at, building, dir, guard: None, memo })
+        Arc::new(Self {
+            state,
+            shelves,
+            graves,
+            fields,
+            at,
+            building,
+            dir,
+            guard: None,
+            is_proven: None,
+            memo,
+        })
     }
 
-    /// The same view, which tells when somebody touches its files.
-    pub(super) fn guarded(self: Arc<Self>, guard: Option<Arc<Guard>>) -> Arc<Self> {
+    /// The same view, which tells when somebody touches its files, and whether they were proven.
+    pub(super) fn guarded(
+        self: Arc<Self>,
+        guard: Option<Arc<Guard>>,
+        is_proven: Option<Arc<AtomicBool>>,
+    ) -> Arc<Self> {
         let mut view = self;
         if let Some(own) = Arc::get_mut(&mut view) {
             own.guard = guard;
+            own.is_proven = is_proven;
         }
         view
     }
@@ -97,6 +116,12 @@ impl IndexView {
     /// then may be believed. It costs one `stat` a file.
     pub fn check(&self) -> Result<(), Damage> {
         self.guard.as_ref().map_or(Ok(()), |it| it.check_segments())
+    }
+
+    /// Whether the files behind this view are known to be what was written. It may become so while
+    /// the view is asked.
+    pub fn is_proven(&self) -> bool {
+        self.is_proven.as_ref().is_none_or(|it| it.load(Ordering::SeqCst))
     }
 
     /// The commit that answers are true for; `None` before the first build has ended.
