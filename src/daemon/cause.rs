@@ -60,6 +60,9 @@ pub struct Backoff {
 /// How often the pulse is taken while something is wrong.
 pub const LOOK: Duration = Duration::from_secs(2);
 
+/// The longest pause where a folder may be filled again bit by bit.
+const ELSEWHERE: Duration = Duration::from_secs(10);
+
 impl Backoff {
     pub fn new(least: Duration, most: Duration) -> Self {
         Self { pause: least, least, most, wait: None }
@@ -71,10 +74,11 @@ impl Backoff {
         self.pause = (self.pause * 2).min(self.most);
     }
 
-    /// The same where somebody else's folder may be in the place: nothing is written there.
+    /// The same where somebody else's folder may be in the place: nothing is written there, and
+    /// what comes into it shows in no pulse.
     pub fn failed_elsewhere(&mut self, dir: &Path) {
         self.wait = Some((clock::now() + self.pause, Pulse::taken(dir, true)));
-        self.pause = (self.pause * 2).min(self.most);
+        self.pause = (self.pause * 2).min(self.most).min(ELSEWHERE);
     }
 
     /// It went well.

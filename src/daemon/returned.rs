@@ -4,8 +4,8 @@
 //! Changes nothing in it. Blocking, on the committer's thread.
 //!
 //! **Invariant:** only a folder that lies in its repository where the vault did, holds the last
-//! commit in what its HEAD has, has no other agent and holds still is the vault; any other stays a
-//! stranger.
+//! commit in what its HEAD has and most of HEAD's notes on disk, has no other agent and holds still
+//! is the vault; any other stays a stranger.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::base::trouble::told;
 use crate::base::{clock, fs, lock};
 use crate::daemon::house::House;
-use crate::history::Reader;
+use crate::history::{self, Reader};
 use crate::watch::{self, Filter};
 
 /// What is at the vault's path.
@@ -46,7 +46,12 @@ impl Lookout {
             Some(Err(why)) => Found::Stranger(why),
             Some(Ok(())) => match print(house, filter) {
                 None => Found::Restless,
-                Some(print) => return self.settle(print, clock::now()),
+                Some(print) => {
+                    return match self.settle(print, clock::now()) {
+                        Found::Vault => lack(house).map_or(Found::Vault, Found::Stranger),
+                        found => found,
+                    };
+                }
             },
         };
         self.seen = None;
@@ -98,6 +103,38 @@ fn stranger(house: &House) -> Option<Result<(), String>> {
             Err(err) => Err(told(&err)),
         }
     })())
+}
+
+/// What of its notes HEAD has and the disk has not; `None` where most are there.
+///
+/// The history alone proves nothing where the repository lies elsewhere: any folder at that place
+/// has it, a mount point without its volume too. There the notes must be those of HEAD; beside a
+/// repository that came along it is enough that they are there, whatever was edited since, or so
+/// many missing that their deletion waits for a person.
+fn lack(house: &House) -> Option<String> {
+    let look = || {
+        let reader = Reader::open(&house.vault).map_err(|err| told(&err))?;
+        let Some(head) = reader.head().map_err(|err| told(&err))? else { return Ok(None) };
+        let came_along = fs::lstat(&house.vault.join(".git")).is_ok_and(|it| it.is_dir());
+        let options = super::options(&house.settings.get());
+        let likeness = reader.likeness(head.commit, options.is_note, !came_along);
+        let likeness = likeness.map_err(|err| told(&err))?;
+        if came_along && options.hold_deletions.holds(likeness.all - likeness.there, likeness.all) {
+            return Ok(None);
+        }
+        // What a sparse checkout leaves out is no loss.
+        let is_sparse = history::shape(&house.vault).is_ok_and(|it| it.is_sparse);
+        let is_enough = likeness.is_enough() || is_sparse && likeness.there > 0;
+        Ok::<_, String>((!is_enough).then(|| {
+            format!(
+                "only {} of the {} notes of the commit {} are in it",
+                likeness.there,
+                likeness.all,
+                head.commit.short()
+            )
+        }))
+    };
+    look().unwrap_or_else(Some)
 }
 
 /// One number over everything in it, by names, sizes and times; `None` where it cannot be read.

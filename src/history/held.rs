@@ -23,6 +23,13 @@ impl Default for HoldPolicy {
     }
 }
 
+impl HoldPolicy {
+    /// Whether the deletion of so many notes of so many waits.
+    pub fn holds(self, gone: usize, of: usize) -> bool {
+        gone >= self.count && gone as f64 >= of as f64 * self.share
+    }
+}
+
 /// The deletions to hold.
 ///
 /// `gone` are paths in HEAD that the disk has no more and whose content did not reappear
@@ -38,7 +45,7 @@ pub fn deletions_to_hold(
 ) -> BTreeSet<VaultPath> {
     let waiting = || gone.iter().filter(|it| !let_through.contains(*it));
     let notes_gone = waiting().filter(|it| is_note(it)).count();
-    if notes_gone >= policy.count && notes_gone as f64 >= notes_in_head() as f64 * policy.share {
+    if notes_gone >= policy.count && policy.holds(notes_gone, notes_in_head()) {
         return waiting().cloned().collect();
     }
     waiting().filter(|it| held.contains(*it)).cloned().collect()

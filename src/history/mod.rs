@@ -79,6 +79,7 @@ pub use packing::{PackError, Packing, clear_packing, pack_loose};
 pub use reader::{LogEntry, LogFilter, PathStat, Reader, Side};
 pub use remembered::{remember, remembered};
 pub use shape::{Shape, shape};
+pub use text::Likeness;
 
 use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;

@@ -28,7 +28,7 @@ const COUNTED_FILES: usize = 200;
 /// A cheap handle for reading; clone it for every thread.
 #[derive(Clone)]
 pub struct Reader {
-    repo: gix::ThreadSafeRepository,
+    pub(super) repo: gix::ThreadSafeRepository,
     pub(super) place: Place,
 }
 

@@ -15,11 +15,11 @@ use crate::history::drivers::{Drivers, Limits};
 use crate::history::error::{ReadError, git};
 use crate::history::filters::{Cleaning, Filtered, Filters};
 use crate::history::place::Place;
-use crate::history::reader::{self, Side};
+use crate::history::reader::{self, Reader, Side};
 use crate::history::seen::Seen;
 use crate::vault::change::{Entry, FileMode};
 use crate::vault::path::c_quoted;
-use crate::vault::{Change, ChangeSet, VaultPath};
+use crate::vault::{Change, ChangeSet, CommitId, VaultPath};
 
 /// A file on disk is compared up to here.
 const DISK_LIMIT: u64 = 64 << 20;
@@ -84,6 +84,57 @@ pub(super) fn diff_text(
         }
     }
     Ok(out)
+}
+
+/// How much of what a commit has is on disk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Likeness {
+    /// Counted no further than half of all.
+    pub there: usize,
+    pub all: usize,
+}
+
+impl Likeness {
+    /// At least half; nothing of nothing is enough.
+    pub fn is_enough(self) -> bool {
+        self.there >= self.all.div_ceil(2)
+    }
+}
+
+impl Reader {
+    /// How many of a commit's files of this kind (of all, where it has none of it) lie on disk; where
+    /// `with_content` is asked for, as they are in the commit. What cannot be compared is taken by
+    /// its name.
+    pub fn likeness(
+        &self,
+        commit: CommitId,
+        kind: fn(&VaultPath) -> bool,
+        with_content: bool,
+    ) -> Result<Likeness, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let mut listed = self.list(commit)?;
+        listed.retain(|it| it.1.mode != FileMode::Gitlink);
+        if listed.iter().any(|it| kind(&it.0)) {
+            listed.retain(|it| kind(&it.0));
+        }
+        let mut disk = Disk::new(&repo, &self.place)?;
+        let mut likeness = Likeness { there: 0, all: listed.len() };
+        for (path, entry) in listed {
+            if likeness.is_enough() {
+                break;
+            }
+            let is_there = if with_content {
+                match disk.read(&path, Some(entry))? {
+                    Ok(found) => found.is_some_and(|it| it.0.blob == entry.blob),
+                    Err(_not_compared) => true,
+                }
+            } else {
+                fs::lstat_if_there(&self.place.disk(&path))?.is_some_and(|it| !it.is_dir())
+            };
+            likeness.there += usize::from(is_there);
+        }
+        Ok(likeness)
+    }
 }
 
 /// Lines added and deleted; `None` for what is no text or over `limit` bytes.

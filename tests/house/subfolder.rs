@@ -110,6 +110,137 @@ fn a_folder_of_a_larger_repository_that_comes_back_is_taken_up() {
     assert_eq!(house.stop(), Some(0));
 }
 
+/// What `status` says of the loss.
+fn loss(house: &House) -> String {
+    wait_for("the loss to be said", || is_lost(house));
+    house.run(["status"]).stdout
+}
+
+/// Whatever folder lies at the path: not one with a note less than half is the vault, and what it
+/// lacks is deleted in no commit.
+#[test]
+fn a_stranger_in_the_place_of_a_folder_is_not_taken_for_the_vault() {
+    let mut house = house();
+    larger(&mut house, 5);
+    let top = house.root().join("top");
+    house.start();
+    house.settle_and_check();
+    let head = git(&house, &top, &["rev-parse", "HEAD"]);
+    let away = house.root().join("away");
+    let is_named = |house: &House, there: usize| {
+        let said = format!("only {there} of the 5 notes of the commit");
+        wait_for("the stranger to be named", || {
+            let shown = house.run(["status"]).stdout;
+            shown.contains(&said) && shown.contains("Put the vault's own folder back")
+        });
+        assert_eq!(git(house, &top, &["rev-parse", "HEAD"]), head, "nothing is committed");
+    };
+
+    // An empty one at once, so that nobody sees the gap; then one that fills.
+    fs::rename(&house.vault, &away).unwrap();
+    fs::create_dir(&house.vault).unwrap();
+    is_named(&house, 0);
+    let stranger = house.run(["status", "--wait", "settled", "--timeout", "9s"]);
+    assert_eq!(stranger.code, 4, "{}{}", stranger.stdout, stranger.stderr);
+    for at in 0..9 {
+        write(&house.vault, &format!("{at}.md"), "of somebody else\n");
+    }
+    is_named(&house, 0);
+    fs::copy(away.join("0.md"), house.vault.join("0.md")).unwrap();
+    fs::copy(away.join("1.md"), house.vault.join("1.md")).unwrap();
+    is_named(&house, 2);
+
+    // The vault's own folder, and a copy of most of it.
+    fs::remove_dir_all(&house.vault).unwrap();
+    fs::rename(&away, &house.vault).unwrap();
+    wait_for("the vault to be itself again", || !is_lost(&house));
+    house.settle_and_check();
+    fs::rename(&house.vault, &away).unwrap();
+    assert!(loss(&house).contains("is gone"));
+    fs::create_dir(&house.vault).unwrap();
+    is_named(&house, 0);
+    for at in 1..5 {
+        fs::copy(away.join(format!("{at}.md")), house.vault.join(format!("{at}.md"))).unwrap();
+    }
+    wait_for("the copy to be taken up", || {
+        git(&house, &top, &["log", "-1", "--format=%s%n%b", "--name-status"])
+            .contains("D\tnotes/0.md")
+    });
+    assert_eq!(house.stop(), Some(0));
+}
+
+/// The same for a work tree whose repository lies elsewhere, and for a mount point without its
+/// volume.
+#[test]
+fn an_empty_folder_that_leads_to_the_repository_is_not_taken_for_the_vault() {
+    // A linked work tree, made anew without its files.
+    let mut linked = house();
+    let main = linked.root().join("main");
+    write(&main, "0.md", "alfa 0\n");
+    write(&main, "1.md", "alfa 1\n");
+    git(&linked, &main, &["init", "-q", "-b", "main"]);
+    git(&linked, &main, &["add", "-A"]);
+    git(&linked, &main, &["commit", "-q", "-m", "first"]);
+    linked.vault = linked.root().join("linked");
+    git(&linked, &main, &["worktree", "add", "-q", "-b", "side", "../linked"]);
+    linked.start();
+    linked.settle_and_check();
+    let head = git(&linked, &main, &["rev-parse", "side"]);
+    let away = linked.root().join("away");
+    fs::rename(&linked.vault, &away).unwrap();
+    fs::create_dir(&linked.vault).unwrap();
+    fs::copy(away.join(".git"), linked.vault.join(".git")).unwrap();
+    let is_named = |house: &House, said: &str| {
+        wait_for("the stranger to be named", || house.run(["status"]).stdout.contains(said));
+    };
+    is_named(&linked, "only 0 of the 2 notes");
+    assert_eq!(git(&linked, &main, &["rev-parse", "side"]), head);
+    linked.stop();
+
+    // A repository that came along without its files is no better.
+    let mut whole = house();
+    whole.write("0.md", "alfa 0\n");
+    whole.start();
+    whole.settle_and_check();
+    let head = whole.git(["rev-parse", "HEAD"]);
+    let away = whole.root().join("away");
+    fs::rename(&whole.vault, &away).unwrap();
+    fs::create_dir(&whole.vault).unwrap();
+    copy(&away.join(".git"), &whole.vault.join(".git"));
+    is_named(&whole, "only 0 of the 1 notes");
+    assert_eq!(whole.git(["rev-parse", "HEAD"]), head);
+    whole.stop();
+
+    // A volume on the folder.
+    let mut volume = house();
+    larger(&mut volume, 5);
+    let top = volume.root().join("top");
+    let disk = volume.root().join("disk");
+    fs::rename(&volume.vault, &disk).unwrap();
+    fs::create_dir(&volume.vault).unwrap();
+    let mount = || {
+        let bind = ["--bind", disk.to_str().unwrap(), volume.vault.to_str().unwrap()];
+        let mounted = Command::new("mount").args(bind).status().unwrap();
+        assert!(mounted.success(), "this test mounts a file system: run it as root");
+        Mounted(volume.vault.clone())
+    };
+    let mounted = mount();
+    let mut agent = second(&volume.vault);
+    agent.start();
+    agent.settle_and_check();
+    let head = git(&agent, &top, &["rev-parse", "HEAD"]);
+    drop(mounted);
+    is_named(&agent, "only 0 of the 5 notes");
+    assert_eq!(git(&agent, &top, &["rev-parse", "HEAD"]), head);
+    let mounted = mount();
+    wait_for("the vault to be itself again", || !is_lost(&agent));
+    agent.write("0.md", "bravo\n");
+    agent.settle_and_check();
+    assert_eq!(git(&agent, &top, &["show", "HEAD:notes/0.md"]), "bravo");
+    agent.stop();
+    drop(mounted);
+}
+
 /// A second agent, on a vault of the same repository.
 fn second(vault: &Path) -> House {
     let mut other = house();
