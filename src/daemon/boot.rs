@@ -187,7 +187,10 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     let settings = loaded.settings;
     let children = Stop::default();
     let options = Options { stop: children.clone(), ..super::options(&settings) };
-    let history = History::open(&vault, &options)?;
+    let mut history = History::open(&vault, &options)?;
+    if let MountWish::At(place) = &mount {
+        history.keep_out(place);
+    }
     let house = House {
         vault: vault.clone(),
         identity: fs::identity(&vault)?,

@@ -207,6 +207,8 @@ pub struct History {
     settings: open::SettingsStamp,
     /// The `info/exclude` that is known to have our lines.
     excludes: Option<open::SettingsStamp>,
+    /// Kept out of git where it lies in the work tree.
+    mount_point: Option<std::path::PathBuf>,
     marked: marked::Contents,
     /// Device and inode of the vault's folder.
     identity: (u64, u64),

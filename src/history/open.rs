@@ -69,14 +69,14 @@ impl History {
             fs::write_atomic(&root.join(".git/HEAD"), b"ref: refs/heads/main\n")?;
         }
         let (_, place) = find(root)?;
-        Ok(exclude(&place, options)?)
+        Ok(exclude(&place, options, None)?)
     }
 
     /// Opens the repository that holds the vault `root`, and puts right what a crash left.
     pub fn open(root: &Path, options: &Options) -> Result<Self, OpenError> {
         let (repo, place) = find(root)?;
         let excludes = SettingsStamp::of_excludes(&place);
-        exclude(&place, options)?;
+        exclude(&place, options, None)?;
         clear_locks(&place)?;
         let repaired = repair::after_crash(&repo, &place);
         match repaired {
@@ -99,6 +99,7 @@ impl History {
             index: None,
             settings,
             excludes: Some(excludes),
+            mount_point: None,
             marked: Default::default(),
             identity,
             held,
@@ -118,6 +119,22 @@ impl History {
         })
     }
 
+    /// Keeps a mount point out of git too, where it lies in the work tree and beside the vault: from
+    /// the next look on.
+    pub fn keep_out(&mut self, mount_point: &Path) {
+        // As the work tree is named, without symlinks; the last folder may not be there yet.
+        let whole = mount_point
+            .parent()
+            .zip(mount_point.file_name())
+            .and_then(|(above, name)| fs::canonicalize(above).ok().map(|above| above.join(name)));
+        let whole = whole.unwrap_or_else(|| mount_point.to_owned());
+        // In the vault nothing is mounted, and there may be notes.
+        if !whole.starts_with(&self.place.root) {
+            self.mount_point = Some(whole);
+            self.excludes = None;
+        }
+    }
+
     /// Reads git's settings again where their files changed, and puts our lines back where they
     /// went from `info/exclude`: somebody wrote it anew, or made `.git` anew.
     pub(super) fn follow_settings(&mut self) -> Result<(), SnapshotError> {
@@ -125,7 +142,7 @@ impl History {
         let excludes = SettingsStamp::of_excludes(&self.place);
         // Never made in a repository that is gone: what is made would stand in its place.
         if self.excludes.as_ref() != Some(&excludes) && self.missing(None).is_none() {
-            exclude(&self.place, &self.options)?;
+            exclude(&self.place, &self.options, self.mount_point.as_deref())?;
             self.excludes = Some(excludes);
         }
         let now = SettingsStamp::take(&self.repo, &self.place);
@@ -210,21 +227,38 @@ impl SettingsStamp {
     }
 }
 
+/// A path as a pattern that means nothing but it.
+fn literal(path: &[u8]) -> Vec<u8> {
+    let mut pattern = Vec::with_capacity(path.len());
+    for byte in path {
+        if b"\\*?[".contains(byte) {
+            pattern.push(b'\\');
+        }
+        pattern.push(*byte);
+    }
+    pattern
+}
+
 fn excludes_of(place: &Place) -> PathBuf {
     place.common_dir.join("info/exclude")
 }
 
 /// Keeps what is ours out of git, without a file in the vault.
-fn exclude(place: &Place, options: &Options) -> Result<(), PathError> {
+fn exclude(place: &Place, options: &Options, mount: Option<&Path>) -> Result<(), PathError> {
+    use std::os::unix::ffi::OsStrExt as _;
     let path = excludes_of(place);
     let mut text = fs::read_if_there(&path)?.unwrap_or_default();
+    let prefix = literal(&place.prefix_slash());
+    let mount = mount.and_then(|it| it.strip_prefix(&place.workdir).ok());
+    let mount = mount.map(|it| literal(it.as_os_str().as_bytes())).filter(|it| !it.is_empty());
     let lines = options
         .excluded
         .iter()
-        .map(|folder| [b"/", place.prefix_slash().as_slice(), folder.as_bytes(), b"/"].concat())
+        .map(|folder| [b"/", prefix.as_slice(), &literal(folder.as_bytes()), b"/"].concat())
+        .chain(mount.map(|it| [b"/", it.as_slice(), b"/"].concat()))
         .chain(options.ignored.iter().map(|pattern| {
             // Only in the vault, where that is a part of the repository.
-            match place.prefix_slash().as_slice() {
+            match prefix.as_slice() {
                 b"" => pattern.clone().into_bytes(),
                 prefix => [b"/", prefix, b"**/", pattern.as_bytes()].concat(),
             }

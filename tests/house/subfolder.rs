@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::adopt::{git, house, write};
-use crate::house::{House, wait_for};
+use crate::house::{House, has_fuse, wait_for};
 use crate::machine_vault::copy;
 use crate::workspaces::Mounted;
 
@@ -239,6 +239,36 @@ fn an_empty_folder_that_leads_to_the_repository_is_not_taken_for_the_vault() {
     assert_eq!(git(&agent, &top, &["show", "HEAD:notes/0.md"]), "bravo");
     agent.stop();
     drop(mounted);
+}
+
+/// The mount is no file of the parent's, wherever it lies and whatever it is called.
+#[test]
+fn a_mount_in_the_parent_repository_is_kept_out_of_git() {
+    if !has_fuse("a_mount_in_the_parent_repository_is_kept_out_of_git") {
+        return;
+    }
+    for name in ["notes.fs", "deep/view [1]*"] {
+        let mut house = house();
+        larger(&mut house, 3);
+        let top = house.root().join("top");
+        house.mount = top.join(name);
+        fs::create_dir_all(house.mount.parent().unwrap()).unwrap();
+        let mount = house.mount.to_str().unwrap().to_owned();
+        house.args(["--mount", &mount]);
+        house.start();
+        house.settle_and_check();
+        assert!(house.cat("README.md").contains("search"), "{name}: it is mounted");
+        assert_eq!(git(&house, &top, &["status", "--porcelain"]), "", "{name}");
+        // A name that its pattern must not match.
+        write(&top, "deep/view 1x/mine.txt", "mine\n");
+        assert_eq!(
+            git(&house, &top, &["status", "--porcelain", "-uall"]),
+            "?? \"deep/view 1x/mine.txt\""
+        );
+        git(&house, &top, &["add", "-A"]);
+        assert_eq!(git(&house, &top, &["status", "--porcelain"]), "A  \"deep/view 1x/mine.txt\"");
+        house.stop();
+    }
 }
 
 /// A second agent, on a vault of the same repository.
