@@ -174,7 +174,12 @@ fn line(entry: &LogEntry) -> String {
     let when = entry.when();
     let who = crate::vault::path::escape(entry.author.as_bytes());
     let what = crate::vault::path::escape(entry.subject.as_bytes());
-    format!("{} {when} [{cause}] {who}: {what} (+{added} -{deleted})\n", entry.commit.short())
+    // A sum of what is here would pass for all.
+    let lines = match entry.changes.iter().any(|it| it.is_left_out) {
+        true => "+? -?".to_owned(),
+        false => format!("+{added} -{deleted}"),
+    };
+    format!("{} {when} [{cause}] {who}: {what} ({lines})\n", entry.commit.short())
 }
 
 fn entry_json(entry: &LogEntry) -> Value {
@@ -202,6 +207,9 @@ fn change_json(change: &PathStat) -> Value {
         "added": change.lines.map(|it| it.0),
         "deleted": change.lines.map(|it| it.1),
     });
+    if change.is_left_out {
+        value["left_out"] = json!(true);
+    }
     if let Some(hex) = change.path.hex_if_lossy() {
         value["path_hex"] = json!(hex);
     }

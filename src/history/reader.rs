@@ -72,8 +72,10 @@ pub struct PathStat {
     pub path: VaultPath,
     pub old: Option<Entry>,
     pub new: Option<Entry>,
-    /// Lines; `None` for what is no text, or too much of it.
+    /// Lines; `None` for what is no text, or too much of it, or not here.
     pub lines: Option<(u32, u32)>,
+    /// Whether a partial clone has left a side of it with its remote.
+    pub is_left_out: bool,
 }
 
 /// One side of a difference.
@@ -118,10 +120,7 @@ impl Reader {
 
     /// Whether a partial clone has left a blob with its remote.
     pub fn is_left_out(&self, blob: BlobId) -> bool {
-        let repo = self.repo.to_thread_local();
-        shape::is_partial(&repo)
-            && object_id(blob.as_bytes())
-                .is_some_and(|it| repo.try_find_header(it).is_ok_and(|it| it.is_none()))
+        is_blob_left_out(&self.repo.to_thread_local(), blob)
     }
 
     /// The bytes of a note as a person reads it, or why they cannot be had.
@@ -318,7 +317,9 @@ impl Reader {
                 false => None,
             };
             let (old, new) = (change.old, change.new);
-            changes.push(PathStat { path: changed.clone(), old, new, lines });
+            let is_left_out =
+                lines.is_none() && [old, new].into_iter().flatten().any(|it| is_left_out(repo, it));
+            changes.push(PathStat { path: changed.clone(), old, new, lines, is_left_out });
         }
         Ok(LogEntry {
             commit: commit_id(&id).ok_or_else(|| no_commit(&id.to_string()))?,
@@ -479,6 +480,16 @@ pub(super) fn versions_below(
         Some((whole, new?))
     });
     Ok(versions.collect())
+}
+
+/// Whether a partial clone has left a file's content with its remote.
+pub(super) fn is_left_out(repo: &gix::Repository, entry: Entry) -> bool {
+    entry.mode != crate::vault::change::FileMode::Gitlink && is_blob_left_out(repo, entry.blob)
+}
+
+fn is_blob_left_out(repo: &gix::Repository, blob: BlobId) -> bool {
+    let is_missing = |it: ObjectId| repo.try_find_header(it).is_ok_and(|it| it.is_none());
+    object_id(blob.as_bytes()).is_some_and(is_missing) && shape::is_partial(repo)
 }
 
 /// The bytes of a blob.

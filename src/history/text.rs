@@ -41,6 +41,9 @@ pub(super) fn diff_text(
     if from != Side::Disk && to != Side::Disk {
         let changes = reader::vault_changes(repo, place, tree(from)?, tree(to)?)?;
         for (path, change) in changes.iter().filter(|it| is_wanted(it.0)) {
+            if push_left_out(&mut out, repo, path, [change.old, change.new]) {
+                continue;
+            }
             let content = |entry: Option<Entry>| match entry {
                 Some(it) if it.mode != FileMode::Gitlink => reader::read_blob(repo, it.blob),
                 _ => Ok(Vec::new()),
@@ -66,6 +69,9 @@ pub(super) fn diff_text(
             }
         };
         if old == new.as_ref().map(|it| it.0) {
+            continue;
+        }
+        if push_left_out(&mut out, repo, path, [old, None]) {
             continue;
         }
         let old_bytes = match old {
@@ -169,6 +175,25 @@ pub(super) fn count_lines(
 /// As git decides it: a NUL among the first 8,000 bytes.
 fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8_000).any(|it| *it == 0)
+}
+
+/// Says of a file that a partial clone has left with its remote how it is fetched; `false` where
+/// both sides are here.
+fn push_left_out(
+    out: &mut Vec<u8>,
+    repo: &gix::Repository,
+    path: &VaultPath,
+    sides: [Option<Entry>; 2],
+) -> bool {
+    let absent = sides.into_iter().flatten().filter(|it| reader::is_left_out(repo, *it));
+    let fetch: Vec<_> = absent.map(|it| format!("`git show {}`", it.blob)).collect();
+    if fetch.is_empty() {
+        return false;
+    }
+    let (path, fetch) = (c_quoted(path), fetch.join(" and "));
+    let line = format!("# {path} is not in this partial clone; {fetch} fetches it\n");
+    out.extend_from_slice(line.as_bytes());
+    true
 }
 
 fn push_file(out: &mut Vec<u8>, path: &VaultPath, change: Change, old: &[u8], new: &[u8]) {

@@ -207,6 +207,50 @@ fn a_partial_sparse_clone_works_without_its_remote() {
     assert_eq!(house.found("addax"), ["outside/absent.md"]);
 }
 
+/// What the past of a partial clone lacks is said file by file, with what fetches it.
+#[test]
+fn the_past_of_a_partial_clone_says_what_is_not_here() {
+    let mut house = house();
+    let other = house.root().join("other");
+    repository(&house, &other, &["-b", "main"]);
+    for word in ["first", "second", "third"] {
+        write(&other, "p1.md", &format!("{word}\n"));
+        write(&other, "p2.md", &format!("{word} too\n"));
+        git(&house, &other, &["add", "-A"]);
+        git(&house, &other, &["commit", "-q", "-m", word]);
+    }
+    git(&house, &other, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", other.display());
+    let root = house.root();
+    git(&house, &root, &["clone", "-q", "--filter=blob:none", &url, "memory"]);
+    // One of the two is fetched.
+    git(&house, &house.vault, &["cat-file", "-p", "HEAD~1:p2.md"]);
+    git(&house, &house.vault, &["cat-file", "-p", "HEAD~2:p2.md"]);
+    fs::rename(&other, root.join("unreachable")).unwrap();
+    house.start();
+    house.settle();
+    let blob = git(&house, &root.join("unreachable"), &["rev-parse", "HEAD~1:p1.md"]);
+    let shown = house.run(["show", "HEAD~1"]);
+    assert_eq!(shown.code, 0, "{}{}", shown.stdout, shown.stderr);
+    assert!(shown.stdout.contains("# p1.md is not in this partial clone; "), "{}", shown.stdout);
+    assert!(shown.stdout.contains(&format!("`git show {blob}`")), "{}", shown.stdout);
+    assert!(shown.stdout.contains("-first too\n+second too\n"), "goes on: {}", shown.stdout);
+    let log = house.run(["log", "p1.md"]).stdout;
+    assert_eq!(log.matches("(+? -?)").count(), 3, "{log}");
+    assert!(house.run(["log", "--json", "p1.md"]).stdout.contains("\"left_out\": true"));
+    let log = house.run(["log", "p2.md"]).stdout;
+    assert_eq!(log.matches("(+1 -1)").count(), 2, "{log}");
+    assert!(!log.contains('?'), "{log}");
+    let diff = house.run(["diff", "HEAD~2..HEAD"]);
+    assert!(diff.code == 0 && diff.stdout.contains("+third too\n"), "{}", diff.stderr);
+    // Against the disk as well.
+    house.stop();
+    house.write("p1.md", "fourth\n");
+    let diff = house.run(["diff", "HEAD~1"]);
+    assert_eq!(diff.code, 0, "{}", diff.stderr);
+    assert!(diff.stdout.contains("# p1.md is not in") && diff.stdout.contains("+third too\n"));
+}
+
 /// A file system that is unmounted at the end, whatever the test says.
 pub struct Mounted(pub PathBuf);
 
