@@ -58,7 +58,7 @@ impl std::fmt::Display for Kept {
             Self::AssumeUnchanged => f.write_str("changed, and marked assume-unchanged"),
             Self::Filtering { name } => write!(f, "the filter `{name}` is at work"),
             Self::Filter { why, .. } => f.write_str(why),
-            Self::Hook => f.write_str("the hook `pre-commit` changes it at every commit"),
+            Self::Hook => f.write_str("it changes each time the hook `pre-commit` runs"),
         }
     }
 }

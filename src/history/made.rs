@@ -23,7 +23,7 @@ use crate::history::message::compose;
 use crate::history::objects::{self, TreeEdit, TreeView, edit_tree};
 use crate::history::refs::{self, HeadState};
 use crate::history::rename::renames;
-use crate::history::seen::is_unchanged;
+use crate::history::seen::{Seen, is_unchanged};
 use crate::history::sign::{self, Signer, Terms};
 use crate::history::signed::Signed;
 use crate::history::snapshot::{Batch, deeds};
@@ -34,6 +34,9 @@ use crate::vault::VaultPath;
 /// each time.
 const FIRST_CALM: Duration = Duration::from_secs(10);
 const LONGEST_CALM: Duration = Duration::from_secs(600);
+
+/// So often a person may have typed in every run of a hook, and never between two.
+const BY_CHANCE: u32 = 2;
 
 /// Who else has a say in a commit.
 pub(super) struct Guests {
@@ -55,11 +58,31 @@ pub(super) struct Made {
     pub subject: String,
 }
 
-/// A file that a hook changed while it ran, and did not stage.
+/// A file that changed while a hook ran, and was not staged by it: it, or a person.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Restless {
     until: Instant,
     pause: Duration,
+    /// In how many runs on end it changed, and between them it did not.
+    runs: u32,
+    /// As the hook left it: whoever changes it from here on is not the hook.
+    left: Option<Seen>,
+}
+
+impl Restless {
+    /// Somebody asks: it may come in once before its pause is over.
+    pub(super) fn hurry(&mut self) {
+        self.until = clock::now();
+    }
+
+    /// Whether nobody but hooks has changed it since.
+    fn is_as_left(&self, seen: Option<&Seen>) -> bool {
+        match (&self.left, seen) {
+            (Some(left), Some(seen)) => left.is_same(seen),
+            (None, None) => true,
+            _ => false,
+        }
+    }
 }
 
 impl History {
@@ -237,12 +260,15 @@ impl History {
             }
             // As it was looked at, it is what the person wrote; what the hook made of it follows.
             batch.before_hook.insert(path.clone());
-            let pause = match self.restless.get(&path) {
-                Some(it) if it.pause.is_zero() => FIRST_CALM,
-                Some(it) => (it.pause * 2).min(LONGEST_CALM),
-                None => Duration::ZERO,
+            // An edit between two runs is a person's, and so may those during the runs have been.
+            let known = self.restless.get(&path).filter(|it| it.is_as_left(touched.seen.as_ref()));
+            let runs = known.map_or(1, |it| it.runs.saturating_add(1));
+            let pause = match known {
+                Some(it) if runs > BY_CHANCE => (it.pause * 2).clamp(FIRST_CALM, LONGEST_CALM),
+                _ => Duration::ZERO,
             };
-            self.restless.insert(path, Restless { until: now + pause, pause });
+            let left = fs::lstat(&self.place.disk(&path)).ok().map(|it| Seen::new(&it));
+            self.restless.insert(path, Restless { until: now + pause, pause, runs, left });
         }
         Ok(is_other)
     }
@@ -257,6 +283,7 @@ impl History {
         let mut aside = BTreeMap::new();
         for (path, restless) in &self.restless {
             if restless.until > now
+                && batch.changes.get(path).is_some_and(|it| restless.is_as_left(it.seen.as_ref()))
                 && let Some(touched) = batch.changes.remove(path)
             {
                 aside.extend(touched.new.map(|it| (path.clone(), it)));

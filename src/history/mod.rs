@@ -235,6 +235,8 @@ pub struct History {
     after: After,
     /// What hooks change while they run.
     restless: BTreeMap<VaultPath, Restless>,
+    /// What the last look found that is in no commit, once all of it is kept in `wip`.
+    found: Option<BTreeSet<VaultPath>>,
     half_saved: half_saved::HalfSaved,
 }
 
@@ -306,6 +308,13 @@ impl History {
     /// a moment ago.
     pub fn try_again(&mut self) {
         self.gate.hurry(clock::now());
+        self.restless.values_mut().for_each(Restless::hurry);
+    }
+
+    /// What the last look found that is in no commit: `Some` when no commit was made and all of it
+    /// is kept in `wip`.
+    pub fn found_waiting(&self) -> Option<&BTreeSet<VaultPath>> {
+        self.found.as_ref()
     }
 
     /// How the last `post-commit` hook that is over went: why it failed, if it did.

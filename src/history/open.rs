@@ -115,6 +115,7 @@ impl History {
             gate: Gate::default(),
             after: After::new(&options.stop),
             restless: Default::default(),
+            found: None,
             half_saved: Default::default(),
         })
     }

@@ -66,6 +66,7 @@ impl History {
     /// Looks, and commits what changed.
     pub fn snapshot(&mut self, look: &Look, cause: &Cause) -> Result<Snapshot, SnapshotError> {
         let started = clock::now();
+        self.found = None;
         self.check_vault()?;
         self.follow_settings()?;
         self.follow_private()?;
@@ -116,7 +117,9 @@ impl History {
         }
         if operation.is_some() || locked.is_some() {
             let versions = waiting(&findings);
+            let found = all_found(&findings);
             let wip = self.keep_wip(&head, &versions, findings.written)?;
+            self.found = Some(found);
             return Err(match (operation, locked) {
                 (Some(operation), _) => SnapshotError::Busy { operation, wip },
                 (None, Some(lock)) => SnapshotError::Locked { lock, wip },
@@ -124,6 +127,7 @@ impl History {
             });
         }
         let unsettled: Vec<_> = kept_by_index(&findings).cloned().collect();
+        let found = all_found(&findings);
 
         let mut snapshot = Snapshot {
             kept_out: findings.kept.into_iter().collect(),
@@ -157,11 +161,13 @@ impl History {
             Err(SnapshotError::Locked { lock, .. }) => {
                 aside.extend(versions_of(&batch.changes));
                 let wip = self.keep_wip(&head, &aside, batch.written)?;
+                self.found = Some(found);
                 return Err(SnapshotError::Locked { lock, wip });
             }
             Err(SnapshotError::Held { what, remedy, .. }) => {
                 aside.extend(versions_of(&batch.changes));
                 let wip = self.keep_wip(&head, &aside, batch.written)?;
+                self.found = Some(found);
                 return Err(SnapshotError::Held { what, remedy, wip });
             }
             Err(err) => return Err(err),
@@ -539,6 +545,12 @@ fn waiting(findings: &Findings) -> BTreeMap<VaultPath, Version> {
     let mut versions = versions_of(&findings.changes);
     versions.extend(findings.aside.iter().map(|(path, it)| (path.clone(), *it)));
     versions
+}
+
+/// All paths that are not as in HEAD, or that nobody can tell.
+fn all_found(findings: &Findings) -> BTreeSet<VaultPath> {
+    let changed = findings.changes.keys().chain(findings.aside.keys());
+    changed.chain(findings.kept.keys()).chain(&findings.again).cloned().collect()
 }
 
 /// As the vault's vocabulary has it.

@@ -368,10 +368,14 @@ fn what_a_hook_changes_is_committed_and_never_in_a_loop() {
     for _ in 0..8 {
         vault.snapshot_all();
     }
-    assert!(vault.commits() <= 4, "{} commits", vault.commits());
+    assert!(vault.commits() <= 5, "{} commits", vault.commits());
     let snapshot = vault.snapshot_all();
     assert_eq!(snapshot.kept_out, [(vault_path("version.txt"), Kept::Hook)]);
     assert!(snapshot.later.contains_key(&vault_path("version.txt")));
+    // Who changes it meanwhile is no hook: it is an edit like any other.
+    vault.write("version.txt", "mine\n");
+    vault.snapshot_all();
+    assert_eq!(vault.committed("version.txt").as_deref(), Some("mine\n"));
     vault.write("a.md", "neighbour\n");
     vault.snapshot_all();
     assert_eq!(vault.committed("a.md").as_deref(), Some("neighbour\n"));
@@ -388,6 +392,28 @@ fn what_a_hook_changes_is_committed_and_never_in_a_loop() {
     assert_eq!(vault.committed("ghost.md"), None);
     assert_eq!(vault.committed("a.md").as_deref(), Some("last\n"));
     vault.assert_sound();
+}
+
+/// Whoever types on while the hook runs is not the hook, however often that happens.
+#[test]
+fn an_edit_while_a_hook_runs_is_the_next_commits() {
+    let mut vault = impatient();
+    hook(&vault, "pre-commit", "[ ! -e ../typing ] || echo more >>a.md");
+    vault.write("a.md", "0\n");
+    vault.snapshot_all();
+    let typing = vault.dir.path().join("typing");
+    std::fs::write(&typing, "").unwrap();
+    for round in 1..=6 {
+        vault.write("a.md", format!("{round}\n"));
+        let snapshot = vault.snapshot_all();
+        assert_eq!(snapshot.kept_out, [], "round {round}");
+        assert_eq!(vault.committed("a.md"), Some(format!("{round}\n")));
+    }
+    std::fs::remove_file(&typing).unwrap();
+    let snapshot = vault.snapshot_all();
+    assert_eq!((snapshot.kept_out, snapshot.later.len()), (vec![], 0));
+    assert_eq!(vault.committed("a.md").as_deref(), Some("6\nmore\n"));
+    vault.assert_clean();
 }
 
 #[test]
