@@ -6,7 +6,7 @@
 //! **Invariant:** a hint is given up only when what it points at is in HEAD, held back, or named
 //! in the ledger; whatever fails is tried again, with growing pauses, until it is well.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -74,7 +74,7 @@ pub struct Committer {
     /// What was not looked into, and why.
     skipped: BTreeMap<VaultPath, Skip>,
     /// The person's operation that these hints wait for; all they point at is in `wip`.
-    waiting: Option<(Operation, Hints)>,
+    waiting: Option<(Operation, Hints, BTreeSet<VaultPath>)>,
     /// What waits for something that sends no hint, and when it is looked at again.
     later: BTreeMap<VaultPath, Instant>,
 }
@@ -164,7 +164,8 @@ impl Committer {
         fault::thread_end("committer.serve");
         match wake {
             Wake::Settled(mut hints, moment) => {
-                if self.is_passing {
+                // What waits for a person's operation is compared with where that has got to.
+                if self.is_passing || (hints.git && self.waiting.is_some()) {
                     hints.merge(self.house.intake.take_owed());
                 }
                 self.turn(hints, moment);
@@ -212,8 +213,8 @@ impl Committer {
         }
         if hints.is_empty() {
             self.house.intake.done();
-        } else if self.still_waits_for(&hints) {
-            self.house.intake.put_back(hints);
+        } else if let Some(found) = self.still_waits_for(&hints) {
+            self.house.intake.put_back_looked(hints, found);
             self.house.intake.done();
             self.retry_later();
         } else {
@@ -222,10 +223,9 @@ impl Committer {
     }
 
     /// Whether a look would only find again what is in `wip` already: a bisect may take days.
-    fn still_waits_for(&self, hints: &Hints) -> bool {
-        self.waiting.as_ref().is_some_and(|(operation, seen)| {
-            seen == hints && self.history.busy() == Some(*operation)
-        })
+    fn still_waits_for(&self, hints: &Hints) -> Option<BTreeSet<VaultPath>> {
+        let (operation, seen, found) = self.waiting.as_ref()?;
+        (seen == hints && self.history.busy() == Some(*operation)).then(|| found.clone())
     }
 
     fn answer(&mut self, mut hints: Hints, mut asks: Vec<Ask>) {
@@ -295,11 +295,20 @@ impl Committer {
                     hints = Hints { paths: snapshot.again, ..Hints::default() };
                 }
                 Err(err) => {
-                    self.waiting = match &err {
-                        SnapshotError::Busy { operation, .. } => Some((*operation, hints.clone())),
+                    let found = self.history.found_waiting().cloned();
+                    self.waiting = match (&err, &found) {
+                        (SnapshotError::Busy { operation, .. }, Some(found)) => {
+                            Some((*operation, hints.clone(), found.clone()))
+                        }
                         _ => None,
                     };
-                    self.house.intake.put_back(hints);
+                    match found {
+                        Some(found) => {
+                            self.kept_in_wip(rescan);
+                            self.house.intake.put_back_looked(hints, found);
+                        }
+                        None => self.house.intake.put_back(hints),
+                    }
                     return self.unwell(&err);
                 }
             }
@@ -443,6 +452,15 @@ impl Committer {
             ledger.looked = true;
         });
         flushed
+    }
+
+    /// All that a look found is in HEAD or in `wip`: nothing of it is unknown.
+    fn kept_in_wip(&self, looked_at_all: bool) {
+        let unreadable_folders = self.skipped.values().filter(|it| is_unreadable(it)).count();
+        self.house.ledger.update(|ledger| {
+            ledger.unreadable_folders = unreadable_folders;
+            ledger.looked |= looked_at_all;
+        });
     }
 
     /// Names the locks that stop nothing of ours, but a person's next `git gc` or `git commit`.

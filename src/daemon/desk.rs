@@ -36,6 +36,9 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(3);
 /// How long the marker may take through the watcher.
 const MARKER_LIMIT: Duration = Duration::from_secs(1);
 
+/// How often what changed while it settled is taken along: a hook may change files at each commit.
+const MORE_ROUNDS: usize = 4;
+
 /// The pauses between two tries to settle.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -98,11 +101,8 @@ impl Desk {
         let left = || deadline.saturating_duration_since(clock::now());
         // What is on its way through the watcher arrives first, so that nothing is left over for
         // later; the look at everything below needs none of it to be complete.
-        if let Some(watcher) = self.watcher.as_ref().and_then(Weak::upgrade)
-            && !watcher.flush(left().min(MARKER_LIMIT))
-        {
-            tracing::debug!("the marker did not come through the watcher; the scan decides");
-        }
+        let is_watched = self.hear_watcher(left());
+        let mut rounds = 0;
         let mut pause = FIRST_PAUSE;
         let flushed = loop {
             let flushed = self.house.intake.ask(Ask::Flush, left(), &|| caller.is_gone());
@@ -114,6 +114,16 @@ impl Desk {
                 {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                // What a hook, or a person while it ran, changed belongs to what was asked for.
+                Some(Flushed { committed: true, .. })
+                    if is_watched
+                        && rounds < MORE_ROUNDS
+                        && self.hear_watcher(left())
+                        && self.house.intake.pending() > 0
+                        && !self.house.intake.is_paused() =>
+                {
+                    rounds += 1;
                 }
                 other => break other,
             }
@@ -152,6 +162,16 @@ impl Desk {
                 );
             }
         }
+    }
+
+    /// Lets what is on its way through the watcher arrive; says whether it did.
+    fn hear_watcher(&self, limit: Duration) -> bool {
+        let Some(watcher) = self.watcher.as_ref().and_then(Weak::upgrade) else { return false };
+        let is_heard = watcher.flush(limit.min(MARKER_LIMIT));
+        if !is_heard {
+            tracing::debug!("the marker did not come through the watcher; the scan decides");
+        }
+        is_heard
     }
 
     /// What the committer waits for, where it waits for something.

@@ -4,10 +4,11 @@
 //!
 //! **Invariant:** the verdict is never better than the worst open problem.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::base::{clock, sink};
-use crate::daemon::house::{House, MountState, Progress, Shelf};
+use crate::daemon::house::{House, Ledger, MountState, Progress, Shelf};
 use crate::daemon::problems::Level;
 use crate::index::IndexView;
 use crate::mount;
@@ -15,7 +16,7 @@ use crate::render::counted;
 use crate::render::status::{
     Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch,
 };
-use crate::vault::remedy;
+use crate::vault::{VaultPath, remedy};
 use crate::watch::{WatchMode, WatchStats};
 
 /// The version of the status object; raised when a field changes its meaning or goes.
@@ -29,6 +30,9 @@ pub const SECRETS: &str = "off (credentials in notes are committed like any text
 
 /// How many held paths are named; the rest is counted.
 const HELD_EXAMPLES: usize = 5;
+
+/// How many edits that wait are named; the rest is counted.
+const EDITS_NAMED: usize = 100;
 
 /// How many notes that are not read as they stand are named; the rest is counted.
 const TROUBLED_NAMED: usize = 100;
@@ -52,7 +56,7 @@ pub fn status(house: &House) -> Status {
     let mount = with_tally(mount, house.tally.read());
     problems.extend(unmounted);
     problems.extend(sink::lost().map(log_problem));
-    let edits = house.intake.pending();
+    let (edits, paths) = waiting_edits(house, &ledger);
     let paused = house.intake.is_paused();
     let mut status = Status {
         schema_version: SCHEMA_VERSION,
@@ -73,6 +77,7 @@ pub fn status(house: &House) -> Status {
         }),
         pending: Pending {
             edits,
+            paths,
             waiting_for: if paused {
                 Some("paused (`remd resume`)".to_owned())
             } else {
@@ -144,11 +149,31 @@ pub fn at_work(house: &House) -> Vec<AtWork> {
     list
 }
 
-/// How many edits on disk no commit has: those that wait, and what is kept out or held back. A
-/// path that is looked at again counts twice meanwhile, never not at all.
+/// How many edits on disk no commit has: those that wait, and what is kept out or held back. Each
+/// path is one.
 pub fn edits_uncommitted(house: &House) -> usize {
     let ledger = house.ledger.get();
-    house.intake.pending() + ledger.kept_out.len() + ledger.held.len()
+    let waiting = house.intake.edits();
+    let mut paths: BTreeSet<String> = waiting.iter().map(|it| it.to_string()).collect();
+    paths.extend(ledger.kept_out.iter().map(|it| it.path.clone()));
+    paths.extend(ledger.held.iter().map(|it| it.to_string()));
+    paths.len().max(house.intake.pending())
+}
+
+/// How many edits wait, and the first of them: without what is kept out or held back, which is
+/// said by itself.
+fn waiting_edits(house: &House, ledger: &Ledger) -> (usize, Vec<String>) {
+    let waiting = house.intake.edits();
+    let any = house.intake.pending().min(1);
+    let is_said = |path: &VaultPath| {
+        ledger.held.contains(path) || ledger.kept_out.iter().any(|it| it.path == path.to_string())
+    };
+    let mut edits: Vec<VaultPath> = waiting.into_iter().collect();
+    if !ledger.held.is_empty() || !ledger.kept_out.is_empty() {
+        edits.retain(|it| !is_said(it));
+    }
+    let count = edits.len().max(any);
+    (count, edits.iter().take(EDITS_NAMED).map(|it| it.to_string()).collect())
 }
 
 /// Why the disk may say something else than an answer: edits that nobody has seen, an index that

@@ -6,6 +6,7 @@
 //! **Invariant:** hints merge, so nothing can overflow; an ask is always answered or its sender
 //! dropped, so nobody waits for ever.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -101,8 +102,10 @@ struct State {
     hints: Hints,
     /// What a turn could not finish: looked at again when that is due, or when somebody asks.
     owed: Hints,
-    /// How many places the committer has taken and is not done with.
-    taken: usize,
+    /// What of `owed` counts as an edit: what a look found uncommitted, or what none has seen yet.
+    owed_edits: Edits,
+    /// What the committer has taken and is not done with.
+    taken: Edits,
     settle: Option<Settle>,
     asks: Vec<Ask>,
     paused: bool,
@@ -113,16 +116,34 @@ impl State {
     /// What was noticed; with what is owed, if that is due too.
     fn take(&mut self, with_owed: bool) -> Hints {
         let mut hints = std::mem::take(&mut self.hints);
+        self.taken = Edits::of(&hints);
         if with_owed {
+            self.taken.merge(std::mem::take(&mut self.owed_edits));
             hints.merge(std::mem::take(&mut self.owed));
         }
-        self.taken = places(&hints);
         hints
     }
 }
 
-fn places(hints: &Hints) -> usize {
-    hints.paths.len() + hints.folders.len() + usize::from(hints.rescan)
+/// Edits that no commit has, as far as known.
+#[derive(Clone, Debug, Default)]
+struct Edits {
+    paths: BTreeSet<VaultPath>,
+    /// Whether there is a look at everything to come, which finds who knows what.
+    unknown: bool,
+}
+
+impl Edits {
+    /// What was noticed and not looked at yet: each place is one.
+    fn of(hints: &Hints) -> Self {
+        let paths = hints.paths.union(&hints.folders).cloned().collect();
+        Self { paths, unknown: hints.rescan }
+    }
+
+    fn merge(&mut self, mut other: Self) {
+        self.paths.append(&mut other.paths);
+        self.unknown |= other.unknown;
+    }
 }
 
 impl Intake {
@@ -144,7 +165,19 @@ impl Intake {
     /// Puts back what a turn could not finish. It neither restarts the quiet window nor rides on
     /// the next edit: what failed is tried again in its own time.
     pub fn put_back(&self, hints: Hints) {
-        self.lock().owed.merge(hints);
+        let mut state = self.lock();
+        state.owed_edits.merge(Edits::of(&hints));
+        state.owed.merge(hints);
+    }
+
+    /// The same after a look at all they point at: `found` is what no commit has of it.
+    pub fn put_back_looked(&self, hints: Hints, found: BTreeSet<VaultPath>) {
+        let mut state = self.lock();
+        let edits = &mut state.owed_edits;
+        edits.paths.retain(|it| !hints.covers(it));
+        edits.paths.extend(found);
+        edits.unknown &= !hints.rescan;
+        state.owed.merge(hints);
     }
 
     /// Takes what was put back, and what was noticed unless a burst is still going on.
@@ -153,9 +186,8 @@ impl Intake {
         if state.settle.is_none() {
             return state.take(true);
         }
-        let owed = std::mem::take(&mut state.owed);
-        state.taken = places(&owed);
-        owed
+        state.taken = std::mem::take(&mut state.owed_edits);
+        std::mem::take(&mut state.owed)
     }
 
     /// Whether something was put back.
@@ -208,6 +240,7 @@ impl Intake {
         state.paused = paused;
         if !paused {
             let owed = std::mem::take(&mut state.owed);
+            state.owed_edits = Edits::default();
             state.hints.merge(owed);
             if state.settle.is_none() && !state.hints.is_empty() {
                 state.settle = Some(Settle::at(clock::now()).end_early());
@@ -227,20 +260,28 @@ impl Intake {
         self.inner.wake.notify_all();
     }
 
-    /// How many places wait to be looked at, or are being looked at and committed.
+    /// The paths that wait to be looked at or committed, each once.
+    pub fn edits(&self) -> BTreeSet<VaultPath> {
+        self.all_edits().paths
+    }
+
+    /// How many these are; at least one where everything is to be looked at.
     pub fn pending(&self) -> usize {
+        let edits = self.all_edits();
+        edits.paths.len().max(usize::from(edits.unknown))
+    }
+
+    fn all_edits(&self) -> Edits {
         let state = self.lock();
-        let (hints, owed) = (&state.hints, &state.owed);
-        // A path that is owed and edited again is one edit.
-        let twice = owed.paths.intersection(&hints.paths).count()
-            + owed.folders.intersection(&hints.folders).count()
-            + usize::from(owed.rescan && hints.rescan);
-        state.taken + places(hints) + places(owed) - twice
+        let mut edits = Edits::of(&state.hints);
+        edits.merge(state.taken.clone());
+        edits.merge(state.owed_edits.clone());
+        edits
     }
 
     /// Says that what was taken is committed, named in the ledger or put back.
     pub fn done(&self) {
-        self.lock().taken = 0;
+        self.lock().taken = Edits::default();
     }
 
     /// Sleeps until a burst is over, somebody asks, `look_again` has come, or it is the end.
@@ -333,6 +374,34 @@ mod tests {
         intake.put_back(hints(&["b.md"]));
         intake.done();
         assert_eq!(intake.pending(), 2);
+    }
+
+    #[test]
+    fn a_path_counts_once_and_what_a_commit_has_does_not() {
+        let intake = Intake::default();
+        let paths = |names: &[&str]| -> BTreeSet<VaultPath> {
+            names.iter().map(|it| VaultPath::new(it).unwrap()).collect()
+        };
+        let hints = |names: &[&str]| Hints { paths: paths(names), ..Hints::default() };
+        intake.put_back(Hints::everything());
+        assert_eq!(intake.pending(), 1, "nobody knows what there is");
+        intake.put_back(hints(&["a.md", "b.md"]));
+        intake.hint(hints(&["a.md", "c.md"]), Settle::at(clock::now()));
+        assert_eq!(intake.edits(), paths(&["a.md", "b.md", "c.md"]));
+        assert_eq!(intake.pending(), 3);
+        let taken = intake.take_owed();
+        assert_eq!(intake.pending(), 3, "what is looked at still counts");
+        intake.put_back_looked(taken, paths(&["b.md", "d.md"]));
+        intake.done();
+        let noticed = &["a.md", "c.md"][..];
+        assert_eq!(intake.edits(), paths(&["a.md", "b.md", "c.md", "d.md"]), "{noticed:?} are new");
+        let wake = intake.wait(Duration::ZERO, Duration::ZERO, clock::now());
+        let Wake::Settled(noticed, _) = wake else { unreachable!("{wake:?}") };
+        intake.put_back_looked(noticed, paths(&["c.md"]));
+        intake.done();
+        assert_eq!(intake.edits(), paths(&["b.md", "c.md", "d.md"]), "a.md is as in HEAD");
+        intake.put_back_looked(Hints::everything(), BTreeSet::new());
+        assert_eq!((intake.pending(), intake.owes()), (0, true));
     }
 
     /// D09: whoever is cut off in a burst may be in the middle of a save.

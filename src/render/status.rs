@@ -56,6 +56,9 @@ pub struct Head {
 pub struct Pending {
     /// Paths seen changed and not committed yet.
     pub edits: usize,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
     /// Why they wait, where it is more than the quiet window.
     pub waiting_for: Option<String>,
     /// Paths whose deletion is held back.
@@ -423,10 +426,13 @@ fn watch_line(watch: &Watch) -> String {
 fn problem_line(problem: &Problem, now: i64) -> String {
     let mut line = format!("{} {}: {}", problem.level, problem.id, problem.what);
     if problem.since > 0 {
-        line.push_str(&format!(" (for {}", age(problem.since, now)));
+        match now - problem.since {
+            ..1 => line.push_str(" (just now"),
+            _ => line.push_str(&format!(" (for {}", age(problem.since, now))),
+        }
         // A note that stands is met at every look: that says nothing.
         if problem.count > 1 && problem.level != "note" {
-            line.push_str(&format!(", {} times", problem.count));
+            line.push_str(&format!(", met {} times", problem.count));
         }
         line.push(')');
     }

@@ -44,6 +44,7 @@ mod subfolder;
 mod suspended;
 mod told;
 mod users;
+mod waiting;
 mod watched;
 mod wild;
 mod words;

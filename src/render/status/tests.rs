@@ -63,6 +63,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
     status.verdict = "held".to_owned();
     status.summary = "23 deletions wait for your word".to_owned();
     status.pending = Pending {
+        paths: Vec::new(),
         edits: 2,
         waiting_for: Some("a merge is in progress".to_owned()),
         held_deletions: 23,
@@ -97,7 +98,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
         "  held     a\\nok: forged, and 22 more",
         "  kept out big.md: over 100 MB",
         "  index    at 4f2c9e1, 2 commits behind for 3.0 s; 1 note, 2 chunks, 0 links, 1.2 MB",
-        "  warning held-deletions: 23 notes vanished at once (for 30 s, 2 times)",
+        "  warning held-deletions: 23 notes vanished at once (for 30 s, met 2 times)",
         "    hint: Bring them back, or run `remd accept`.",
     ] {
         assert!(page.lines().any(|it| it == line), "{line}\n{page}");
