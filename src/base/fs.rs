@@ -10,6 +10,7 @@
 use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -189,6 +190,32 @@ pub fn try_write_in(dir: &Path) -> Result<(), PathError> {
     // Nothing is there where it could not be made.
     let _removed = std::fs::remove_file(&temp);
     at("write in", dir, made)
+}
+
+/// Finds out whether `dir` has room for so many bytes: fails as a write of them would. Nothing is
+/// left behind, and nothing is written where the file system can set room aside.
+pub fn try_room_in(dir: &Path, bytes: u64) -> Result<(), PathError> {
+    let full = || io::Error::from_raw_os_error(libc::ENOSPC);
+    if free_bytes(dir)? < bytes {
+        return at("find room in", dir, Err(full()));
+    }
+    // What is free may be another's: a share of this user, blocks that are kept back.
+    let temp = dir.join(temp_name());
+    let made = (|| {
+        let file = OpenOptions::new().write(true).create_new(true).open(&temp)?;
+        std::fs::remove_file(&temp)?;
+        let length = libc::off_t::try_from(bytes).map_err(|_| full())?;
+        // SAFETY: the descriptor is open for the whole call, which takes no memory of ours.
+        match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } {
+            0 => Ok(()),
+            _ => match io::Error::last_os_error() {
+                err if matches!(err.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) => Err(err),
+                // It cannot do that: then what is free has to serve.
+                _ => Ok(()),
+            },
+        }
+    })();
+    at("find room in", dir, made)
 }
 
 /// How many bytes this user may still write on the file system that holds `dir`.

@@ -40,23 +40,15 @@ impl Trouble {
             ErrorKind::ReadOnlyFilesystem => Self::ReadOnly,
             ErrorKind::PermissionDenied => Self::NotAllowed,
             ErrorKind::OutOfMemory => Self::Memory,
+            // Who adds a path to it may keep no more than the words.
+            _ if err.raw_os_error().is_none() => return code_in(&err.to_string()),
             _ => return None,
         })
     }
 
     /// The trouble behind an error or any of its causes.
     pub fn behind(err: &(dyn Error + 'static)) -> Option<Self> {
-        let mut cause = Some(err);
-        while let Some(err) = cause {
-            // A shared one is not found by what it shares.
-            let shared = err.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
-            let found = err.downcast_ref::<io::Error>().or(shared).and_then(Self::of);
-            if found.is_some() {
-                return found;
-            }
-            cause = err.source();
-        }
-        None
+        found(err).map(|it| it.1)
     }
 
     /// What it is, in words that no library has to explain.
@@ -89,6 +81,40 @@ impl Trouble {
             Self::Device => "The disk fails or was unplugged: check `dmesg`.",
         }
     }
+}
+
+/// The error of the system behind an error or any of its causes, if it tells of a trouble.
+pub fn met(err: &(dyn Error + 'static)) -> Option<io::Error> {
+    let (err, _) = found(err)?;
+    Some(match err.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(err.kind(), err.to_string()),
+    })
+}
+
+fn found<'a>(err: &'a (dyn Error + 'static)) -> Option<(&'a io::Error, Trouble)> {
+    let mut cause = Some(err);
+    while let Some(err) = cause {
+        // A shared one is not found by what it shares.
+        let shared = err.downcast_ref::<Arc<io::Error>>().map(|it| &**it);
+        let io = err.downcast_ref::<io::Error>().or(shared);
+        if let Some(io) = io
+            && let Some(trouble) = Trouble::of(io)
+        {
+            return Some((io, trouble));
+        }
+        // What an error of the system was made of is not among its causes.
+        let inside = io.and_then(io::Error::get_ref).map(|it| it as &(dyn Error + 'static));
+        cause = inside.or_else(|| err.source());
+    }
+    None
+}
+
+/// The trouble by the number that the standard library writes into the words of an error.
+fn code_in(text: &str) -> Option<Trouble> {
+    let (_, rest) = text.split_once("(os error ")?;
+    let (code, _) = rest.split_once(')')?;
+    Trouble::of(&io::Error::from_raw_os_error(code.parse().ok()?))
 }
 
 /// An error and its causes in one line: what failed, the trouble that the machine is in, and at
@@ -161,6 +187,12 @@ mod tests {
             assert_eq!(Trouble::of(&os(errno)), trouble, "{errno}");
             let inner = Wrapped(io::Error::other(Wrapped(os(errno))));
             assert_eq!(Trouble::behind(&inner), trouble, "{errno}");
+            // Inside one with no error of its own, and as words.
+            let said = format!("{} at path \"x\"", os(errno));
+            for other in [io::Error::other(os(errno)), io::Error::other(said)] {
+                assert_eq!(Trouble::behind(&other), trouble, "{errno}");
+                assert_eq!(met(&other).and_then(|it| Trouble::of(&it)), trouble, "{errno}");
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::base::clock;
 use crate::base::fs::PathError;
 use crate::base::trouble::told;
-use crate::daemon::house::{House, Progress};
+use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::problems::Level;
 use crate::daemon::settings;
@@ -147,7 +147,8 @@ impl Desk {
         let mut seen = 0;
         loop {
             let (version, shelf) = self.house.shelf.get_versioned();
-            if shelf.progress.is_none()
+            let is_at_work = shelf.progress.is_some() || self.is_checked(&shelf);
+            if !is_at_work
                 && shelf.view.and_then(|it| it.at()).is_some_and(|at| self.reached(at, head))
             {
                 return self.settled(true, waiting_for, false);
@@ -185,6 +186,24 @@ impl Desk {
             (true, Some(why)) => vec![why],
             (true, None) => vec!["the committer is still at work".to_owned()],
         }
+    }
+
+    /// Whether the index's files are still looked at, or have to be. A disk that keeps it from that
+    /// is named, and not waited for.
+    fn is_checked(&self, shelf: &Shelf) -> bool {
+        if shelf.is_looked_at {
+            return true;
+        }
+        let Some(view) = &shelf.view else { return false };
+        if self.house.problems.is_open("index") {
+            return false;
+        }
+        if view.is_taken_away() {
+            // The indexer looks at once.
+            self.house.ledger.update(|_| {});
+            return true;
+        }
+        !view.is_proven()
     }
 
     /// Whether the index at `at` holds `head`: the same, or something later.

@@ -48,6 +48,9 @@ pub fn status(house: &House) -> Status {
     if !house.problems.is_open("vault-lost") {
         problems.extend(watch.as_ref().and_then(watch_problem));
     }
+    if !house.problems.is_open("index") && house.is_vault_there() {
+        problems.extend(shelf.view.as_deref().and_then(taken_away_problem));
+    }
     problems.extend(shelf.view.as_deref().and_then(troubled_problem));
     if !ledger.held.is_empty() {
         problems.insert(0, held_problem(ledger.held.len()));
@@ -262,6 +265,18 @@ fn log_problem(lost: sink::Lost) -> Problem {
         since: lost.since,
         count: lost.lines,
     }
+}
+
+/// An index that somebody took away since the indexer looked is named at once.
+fn taken_away_problem(view: &IndexView) -> Option<Problem> {
+    view.is_taken_away().then(|| Problem {
+        id: "index".to_owned(),
+        level: Level::Warning.text().to_owned(),
+        what: "The index was taken away by somebody else; what is in memory is searched".to_owned(),
+        remedy: "It is made anew by itself in a moment.".to_owned(),
+        since: 0,
+        count: 1,
+    })
 }
 
 fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {

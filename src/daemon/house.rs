@@ -98,6 +98,8 @@ pub struct Shelf {
     pub generation: u64,
     /// While many notes come in.
     pub progress: Option<Progress>,
+    /// While what somebody did to the index's files is looked at and mended.
+    pub is_looked_at: bool,
 }
 
 /// How far the index is with many notes.

@@ -13,15 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
-use crate::base::trouble::{Trouble, told};
+use crate::base::trouble::Trouble;
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, lacking, update_or_name};
 use crate::daemon::house::{House, Progress};
+use crate::daemon::index_told::FollowError;
 use crate::daemon::problems::Level;
-use crate::daemon::unread::DAMAGED_HISTORY;
-use crate::history::ReadError;
-use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Why};
+use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Room, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// Staged notes become durable when nothing came for this long …
@@ -45,20 +44,6 @@ const MOST_WAITING: usize = 5000;
 /// flat, and a kill costs a step.
 const MANY: usize = 500;
 
-/// Why the index could not follow.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum FollowError {
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    #[error(transparent)]
-    History(#[from] ReadError),
-    /// The committer says so.
-    #[error("The vault is not there")]
-    VaultAway,
-    #[error("Stopped")]
-    Stopped,
-}
-
 /// So many notes are read into memory where no index can be kept.
 const MOST_IN_MEMORY: usize = 2000;
 
@@ -70,6 +55,7 @@ struct Work {
     backoff: Backoff,
     /// The next look at what Git did not give.
     reread: Backoff,
+    room: Room,
     /// Whether an index was open before and was given up.
     is_suspect: bool,
     /// When there were other packs than before, at the last look at what a partial clone left out.
@@ -104,8 +90,8 @@ impl Indexer {
         let metadata = self.house.vault.join(&layout.metadata);
         let [backoff, reread] =
             [Backoff::new(MIN_RETRY, MAX_RETRY), Backoff::new(MIN_RETRY, MAX_RETRY)];
-        let mut work =
-            Work { index: None, layout, metadata, backoff, reread, is_suspect: false, packs: None };
+        let (index, room, is_suspect, packs) = (None, Room::default(), false, None);
+        let mut work = Work { index, layout, metadata, backoff, reread, room, is_suspect, packs };
         while !self.is_stopped() {
             let followed =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
@@ -175,6 +161,7 @@ impl Indexer {
             let open = if work.is_suspect { Index::open } else { Index::open_soon };
             work.is_suspect = true;
             let (mut index, opened) = open(&work.metadata, &work.layout)?;
+            index.knows(work.room.clone());
             self.show_opened(&index);
             self.catch_up_from(&mut index, opened, &work.layout)?;
             work.index = Some(index);
@@ -204,11 +191,7 @@ impl Indexer {
                 if !self.house.is_vault_there() {
                     return Err(FollowError::VaultAway);
                 }
-                self.look_anew(&damage.to_string());
-                if let Damage::Changed(_) = damage {
-                    // Nothing of it is believed until then.
-                    self.house.shelf.update(|it| it.view = None);
-                }
+                self.look_anew(&damage.to_string(), matches!(damage, Damage::Gone(_)));
                 work.index = None;
                 return Ok(());
             }
@@ -243,15 +226,20 @@ impl Indexer {
             }
             if !index.is_proven() {
                 match index.prove() {
-                    Ok(()) if backoff.is_waiting() => {
-                        backoff.over();
-                        seen = 0;
-                        self.house.problems.clear("index");
+                    Ok(()) => {
+                        if backoff.is_waiting() {
+                            backoff.over();
+                            seen = 0;
+                            self.well(index);
+                        }
+                        if index.is_proven() {
+                            // Somebody may wait for that.
+                            self.house.shelf.update(|_| {});
+                        }
                     }
-                    Ok(()) => {}
                     Err(IndexError::Damaged(what)) => {
-                        self.look_anew(&format!("it was damaged, and so may answers be: {what}"));
-                        self.house.shelf.update(|it| it.view = None);
+                        let why = format!("it was damaged, and so may answers be: {what}");
+                        self.look_anew(&why, false);
                         work.index = None;
                         return Ok(());
                     }
@@ -265,7 +253,7 @@ impl Indexer {
             let is_owed = staged_since.is_some_and(|it| clock::now() - it >= MAX_STAGED_FOR);
             let done = match staged_since {
                 Some(_) if quiet || is_owed || backoff.is_waiting() => self.flush(index),
-                None if quiet && !resting => self.rest(index),
+                None if (quiet || backoff.is_waiting()) && !resting => self.rest(index),
                 _ => continue,
             };
             match done {
@@ -282,17 +270,13 @@ impl Indexer {
                 Err(err) if !err.spoils_the_index() && index.staged() <= MOST_WAITING => {
                     self.unwell(&err);
                     backoff.failed(metadata);
-                    staged_since.get_or_insert(clock::now());
+                    if index.staged() > 0 {
+                        staged_since.get_or_insert(clock::now());
+                    }
                 }
                 Err(err) => return Err(err),
             }
         }
-    }
-
-    fn look_anew(&self, why: &str) {
-        let what = format!("The index is looked at anew: {why}");
-        let remedy = "It mends itself; keep other programs out of the folder of derived state.";
-        self.house.problems.report("index", Level::Warning, &what, remedy);
     }
 
     /// Makes the folder of derived state, and nothing above the vault.
@@ -387,7 +371,9 @@ impl Indexer {
                 build => {
                     let build = build?;
                     self.publish(build.view(), Some(Progress::of(0, count)));
-                    return self.build(build, changes, head, layout);
+                    self.build(build, changes, head, layout)?;
+                    self.built(index);
+                    return Ok(());
                 }
             }
         }
@@ -402,10 +388,8 @@ impl Indexer {
             }
         }
         index.stage(updates, head)?;
+        self.well(index);
         self.publish(index.view(), None);
-        if index.staged() == 0 {
-            self.house.problems.clear("index");
-        }
         let took_ms = (clock::now() - started).as_millis();
         tracing::debug!(commit = %head.short(), notes = count, took_ms, "searchable");
         Ok(())
@@ -419,7 +403,6 @@ impl Indexer {
         why: &str,
     ) -> Result<(), FollowError> {
         let notes = indexed(&self.house.reader, head, layout)?;
-        tracing::info!(notes = notes.len(), why, "building the index");
         let total = notes.len();
         // What is whole is searched until the new one is.
         let keeps_old = self.house.shelf.get().view.is_some_and(|it| it.at().is_some());
@@ -430,11 +413,14 @@ impl Indexer {
             }
             begun => begun?,
         };
+        tracing::info!(notes = total, why, "building the index");
         if !keeps_old {
             self.publish(build.view(), Some(Progress::of(0, total)));
         }
         let notes = notes.into_iter().map(|(path, entry)| (path, Some(entry)));
-        self.build(build, notes, head, layout)
+        self.build(build, notes, head, layout)?;
+        self.built(index);
+        Ok(())
     }
 
     /// Ends a build that was left off: whatever HEAD has otherwise than the index.
@@ -445,7 +431,9 @@ impl Indexer {
         tracing::info!(notes = changes.len(), all, "going on with the index");
         let build = index.go_on(changes.len())?;
         self.publish(build.view(), Some(Progress::of(0, changes.len())));
-        self.build(build, changes, head, layout)
+        self.build(build, changes, head, layout)?;
+        self.built(index);
+        Ok(())
     }
 
     /// Reads the notes, one after the other, and makes them durable step by step.
@@ -473,12 +461,15 @@ impl Indexer {
             }
         }
         self.progress(Progress { is_last_step: true, ..Progress::of(total, total) });
-        let view = build.end(head)?;
-        self.publish(view, None);
-        self.house.problems.clear("index");
+        build.end(head)?;
         let took_ms = (clock::now() - started).as_millis();
         tracing::info!(commit = %head.short(), notes = total, took_ms, "index built");
         Ok(())
+    }
+
+    fn built(&self, index: &Index) {
+        self.well(index);
+        self.publish(index.view(), None);
     }
 
     /// Makes a few notes searchable where no index can be kept: a vault on a read-only disk.
@@ -509,17 +500,19 @@ impl Indexer {
     fn flush(&self, index: &mut Index) -> Result<(), FollowError> {
         let started = clock::now();
         let flushed = index.flush();
+        if flushed.is_ok() {
+            self.well(index);
+        }
         self.publish(index.view(), None);
         flushed?;
-        self.house.problems.clear("index");
         tracing::debug!(took_ms = (clock::now() - started).as_millis(), "index durable");
         Ok(())
     }
 
     fn rest(&self, index: &mut Index) -> Result<(), FollowError> {
         index.rest()?;
+        self.well(index);
         self.publish(index.view(), None);
-        self.house.problems.clear("index");
         Ok(())
     }
 
@@ -545,54 +538,5 @@ impl Indexer {
             it.progress = progress;
             it.generation += 1;
         });
-    }
-
-    fn unwell(&self, err: &FollowError) {
-        if !self.house.is_vault_there() {
-            // What fails then is no fault of the index; the committer says what it is.
-            return;
-        }
-        // A build that failed is no build in progress.
-        self.house.shelf.update(|it| it.progress = None);
-        let remedy = match err {
-            FollowError::Index(err) => err.hint(),
-            FollowError::History(err) => Some(match Trouble::behind(err) {
-                Some(trouble) => trouble.hint().to_owned(),
-                None => DAMAGED_HISTORY.to_owned(),
-            }),
-            FollowError::VaultAway | FollowError::Stopped => None,
-        };
-        let remedy = remedy.unwrap_or_else(|| "It is tried again by itself.".to_owned());
-        let (index, git) = (self.metadata(), self.house.git_dir.display());
-        let what = match err {
-            FollowError::History(_) => format!("Notes cannot be read from `{git}`: {}", told(err)),
-            FollowError::Index(IndexError::Damaged(why)) => {
-                format!("The index in `{index}` is damaged: {why}")
-            }
-            err if err.spoils_the_index() => {
-                format!("The index in `{index}` is damaged or gone: {}", told(err))
-            }
-            _ => format!("The index in `{index}` cannot follow: {}", told(err)),
-        };
-        self.report(&what, &remedy);
-    }
-
-    /// Where the index is, for people.
-    fn metadata(&self) -> String {
-        self.house.vault.join(self.house.settings.get().layout.metadata).display().to_string()
-    }
-
-    fn report(&self, what: &str, remedy: &str) {
-        self.house.problems.report("index", Level::Error, what, remedy);
-    }
-}
-
-impl FollowError {
-    /// Whether what is open cannot be trusted any more.
-    fn spoils_the_index(&self) -> bool {
-        match self {
-            Self::Index(err) => !err.is_transient(),
-            Self::History(_) | Self::VaultAway | Self::Stopped => false,
-        }
     }
 }

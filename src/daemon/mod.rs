@@ -11,6 +11,7 @@ pub mod desk;
 pub mod ground;
 pub mod health;
 pub mod house;
+pub mod index_told;
 pub mod indexer;
 pub mod intake;
 pub mod keeper;

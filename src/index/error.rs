@@ -11,6 +11,7 @@ use tantivy::directory::error::LockError;
 
 use crate::base::store::StoreError;
 use crate::base::trouble::Trouble;
+use crate::index::directory::Met;
 use crate::vault::CommitId;
 
 /// How an index was found.
@@ -69,7 +70,7 @@ impl IndexError {
     /// The machine's trouble, if that is the reason: then what is open stays whole.
     pub fn trouble(&self) -> Option<Trouble> {
         match self {
-            Self::Stores(StoreError::Io(err)) => Trouble::of(&err.source),
+            Self::Stores(StoreError::Io(err)) => Trouble::behind(&err.source),
             Self::Lock(err) | Self::Disk(err) => Trouble::behind(&**err),
             Self::Stores(_) | Self::Busy | Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => {
                 None
@@ -119,6 +120,27 @@ impl From<TantivyError> for IndexError {
         match io.filter(|it| Trouble::behind(&***it).is_some()) {
             Some(io) => Self::Disk(Arc::clone(io)),
             None => Self::Keyword(Box::new(err)),
+        }
+    }
+}
+
+impl Why {
+    /// The same where the machine's trouble is the reason, which the library told as damage.
+    pub(super) fn caused_by(self, met: &Met) -> Self {
+        match (self, met.last()) {
+            (Self::Corrupt(_), Some(cause)) => Self::Unreadable(cause),
+            (why, _) => why,
+        }
+    }
+}
+
+impl IndexError {
+    /// The same where the machine's trouble is the reason, of which the library says only that
+    /// something failed, or that a thread ended.
+    pub(super) fn caused_by(self, met: &Met) -> Self {
+        match (self, met.last()) {
+            (Self::Keyword(_), Some(cause)) => Self::Disk(cause),
+            (err, _) => err,
         }
     }
 }

@@ -68,6 +68,11 @@ impl Guard {
                 *known = *print;
             }
         }
+        // What is always there and is not was taken away while we wrote.
+        let others = self.files.iter().filter(|it| is_lasting(it.0));
+        for (path, print) in others {
+            now.files.entry(path.clone()).or_insert(*print);
+        }
         now
     }
 
@@ -94,6 +99,20 @@ impl Guard {
         self.check_pages()
     }
 
+    /// The same, and whether what is always there still is: asked while we write.
+    pub(super) fn check_written(&self) -> Result<(), Damage> {
+        match self.files.keys().find(|it| is_lasting(it) && print_of(it).is_none()) {
+            Some(gone) => Err(Damage::Gone(gone.clone())),
+            None => self.check_segments(),
+        }
+    }
+
+    /// Whether all that is always there is gone.
+    pub(super) fn is_taken_away(&self) -> bool {
+        let mut lasting = self.files.keys().filter(|it| is_lasting(it)).peekable();
+        lasting.peek().is_some() && lasting.all(|it| print_of(it).is_none())
+    }
+
     fn check_pages(&self) -> Result<(), Damage> {
         match mapped::lost_pages() == self.lost_pages {
             true => Ok(()),
@@ -111,6 +130,12 @@ fn is_lock(path: &Path) -> bool {
 fn is_segment(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name != b"meta.json" && !name.starts_with(b".") && !name.ends_with(b".zst")
+}
+
+/// Whether this file is there from the first write to the last: tantivy's list and the stores.
+fn is_lasting(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name == b"meta.json" || name.ends_with(b".zst") && !name.starts_with(b".")
 }
 
 fn print_of(path: &Path) -> Option<Print> {

@@ -21,10 +21,9 @@ use crate::base::fs;
 use crate::base::lock::{DirLock, try_lock_dir};
 use crate::base::process;
 use crate::base::store::StoreError;
-use crate::base::trouble::Trouble;
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
-use crate::index::directory::Folder;
+use crate::index::directory::{Folder, Met};
 use crate::index::error::{IndexError, Opened, Why};
 use crate::index::guard::{Damage, Guard};
 use crate::index::merge::worth_merging;
@@ -32,6 +31,7 @@ use crate::index::overlay::{Overlay, Waiting};
 use crate::index::payload::{Payload, payload};
 use crate::index::proof::{Proof, When};
 use crate::index::rebuild::Rebuild;
+use crate::index::room::Room;
 use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
@@ -67,6 +67,8 @@ pub struct Index {
     /// Whether a build is under way, or was left off: it holds some notes, true for no commit.
     pub(super) is_unfinished: bool,
     pub(super) view: Arc<IndexView>,
+    pub(super) room: Room,
+    pub(super) met: Met,
     /// One writer a folder, be it an agent or a command; `None` where no folder can be made.
     _lock: Option<DirLock>,
 }
@@ -119,6 +121,8 @@ impl Index {
             cautious: false,
             proof: None,
             is_unfinished: false,
+            room: Room::default(),
+            met: Met::default(),
             view: IndexView::assemble(
                 State::new(layout),
                 Vec::new(),
@@ -133,6 +137,11 @@ impl Index {
         let opened = index.open_disk(when)?;
         index.publish(None);
         Ok((index, opened))
+    }
+
+    /// Lets its builds know what earlier ones learned of the room that they need.
+    pub fn knows(&mut self, room: Room) {
+        self.room = room;
     }
 
     /// What can be asked now.
@@ -206,7 +215,7 @@ impl Index {
         self.flush()?;
         // What is damaged must not get into what is written anew.
         self.prove_all()?;
-        let rested = self.tidy_up();
+        let rested = self.tidy_up().map_err(|err| self.with_its_cause(err));
         self.renew_guard();
         self.publish(None);
         rested
@@ -217,7 +226,7 @@ impl Index {
     pub fn check(&self) -> Result<(), Damage> {
         match &self.disk {
             Some(Disk { writer: None, guard, .. }) => guard.check(),
-            Some(disk) => disk.guard.check_segments(),
+            Some(disk) => disk.guard.check_written(),
             None => Ok(()),
         }
     }
@@ -246,16 +255,8 @@ impl Index {
     }
 
     /// A thread of tantivy's that met a full disk ends, and does not say why.
-    fn with_its_cause(&self, err: IndexError) -> IndexError {
-        match fs::try_write_in(&self.dir) {
-            Err(cause) if matches!(err, IndexError::Keyword(_)) => {
-                match Trouble::of(&cause.source) {
-                    Some(_) => IndexError::Disk(Arc::new(cause.source)),
-                    None => err,
-                }
-            }
-            _ => err,
-        }
+    pub(super) fn with_its_cause(&self, err: IndexError) -> IndexError {
+        err.caused_by(&self.met)
     }
 
     fn renew_guard(&mut self) {
@@ -268,12 +269,12 @@ impl Index {
         let Some(disk) = &mut self.disk else { return Ok(()) };
         if let Some(at) = self.at.filter(|it| disk.at != Some(*it)) {
             disk.stores.append(Pages::default(), Some(&at.to_string()))?;
-            disk.commit(Some(at))?;
+            disk.commit(Some(at), &self.met)?;
         }
         disk.stores.compact(&self.state)?;
         let written = disk.close_writer()?;
         // A merge of the writer's own could be under way before.
-        if disk.merge()? | written {
+        if disk.merge(&self.met)? | written {
             disk.renew(&self.fields)?;
             if self.cautious {
                 disk.graves = None;
@@ -290,7 +291,8 @@ impl Index {
         self.cautious = false;
         self.proof = None;
         Proof::forget(&self.dir);
-        Rebuild::begin(self, total)
+        let met = self.met.clone();
+        Rebuild::begin(self, total).map_err(|err| err.caused_by(&met))
     }
 
     /// Goes on with a build that did not end, or lets very many notes come to an index that is
@@ -298,7 +300,8 @@ impl Index {
     pub fn go_on(&mut self, total: usize) -> Result<Rebuild<'_>, IndexError> {
         self.flush()?;
         self.prove_all()?;
-        Rebuild::go_on(self, total)
+        let met = self.met.clone();
+        Rebuild::go_on(self, total).map_err(|err| err.caused_by(&met))
     }
 
     /// Whether a build was begun and not ended. What lies on the disk is what its last step left:
@@ -315,11 +318,12 @@ impl Index {
     fn open_disk(&mut self, when: When) -> Result<Opened, IndexError> {
         // Before anything is read, so that what changes meanwhile is seen.
         let guard = Arc::new(Guard::of(&self.dir));
-        let rebuild = |why: Why| match why {
+        let met = self.met.clone();
+        let rebuild = |why: Why| match why.caused_by(&met) {
             Why::Unreadable(err) => Err(IndexError::Disk(err)),
             why => Ok(Opened::Rebuild(why)),
         };
-        let keyword = match open_keyword(&self.dir, &self.fields) {
+        let keyword = match open_keyword(&self.dir, &self.fields, &met) {
             Ok(keyword) => keyword,
             Err(why) => return rebuild(why),
         };
@@ -435,7 +439,7 @@ impl Index {
         }
         fault::point("indexer.before_stores");
         disk.stores.append(pages, self.at.map(|it| it.to_string()).as_deref())?;
-        let writer = disk.writer()?;
+        let writer = disk.writer(&self.met)?;
         for (path, waiting) in &self.overlay.waiting {
             let mut operations: Vec<UserOperation<TantivyDocument>> =
                 vec![UserOperation::Delete(self.fields.path_term(path))];
@@ -445,7 +449,7 @@ impl Index {
             }
             writer.run(operations)?;
         }
-        disk.commit(self.at)?;
+        disk.commit(self.at, &self.met)?;
         disk.renew(&self.fields)
     }
 
@@ -487,23 +491,23 @@ impl Disk {
     }
 
     /// The writer, opened when it is needed.
-    pub(super) fn writer(&mut self) -> Result<&mut IndexWriter, IndexError> {
+    pub(super) fn writer(&mut self, met: &Met) -> Result<&mut IndexWriter, IndexError> {
         let writer = match self.writer.take() {
             Some(writer) => writer,
-            None => open_writer(&self.keyword)?,
+            None => open_writer(&self.keyword, met)?,
         };
         Ok(self.writer.insert(writer))
     }
 
     /// Closes the writer, if it is open, after its merges; says whether it was.
-    fn close_writer(&mut self) -> Result<bool, IndexError> {
+    pub(super) fn close_writer(&mut self) -> Result<bool, IndexError> {
         let Some(writer) = self.writer.take() else { return Ok(false) };
         writer.wait_merging_threads()?;
         Ok(true)
     }
 
     /// Makes one of the segments that are worth it, and says whether any were.
-    fn merge(&mut self) -> Result<bool, IndexError> {
+    fn merge(&mut self, met: &Met) -> Result<bool, IndexError> {
         let segments: Vec<_> = self
             .keyword
             .searchable_segment_metas()?
@@ -514,21 +518,22 @@ impl Disk {
         if segments.is_empty() {
             return Ok(false);
         }
-        self.writer()?.merge(&segments).wait()?;
+        self.writer(met)?.merge(&segments).wait()?;
         self.close_writer()
     }
 
     /// Commits with the cursor; without one, as a step of a build.
-    pub(super) fn commit(&mut self, at: Option<CommitId>) -> Result<(), IndexError> {
+    pub(super) fn commit(&mut self, at: Option<CommitId>, met: &Met) -> Result<(), IndexError> {
         let payload = Payload {
             at: at.map(|it| it.to_string()),
             generation: self.generation.clone(),
             stores: at.is_none().then(|| self.stores.lengths()),
         };
-        let mut commit = self.writer()?.prepare_commit()?;
+        let mut commit = self.writer(met)?.prepare_commit()?;
         fault::point("indexer.before_commit");
         commit.set_payload(&serde_json::to_string(&payload).map_err(boxed)?);
         commit.commit()?;
+        met.over();
         fault::point("indexer.after_commit");
         self.at = at;
         Ok(())
@@ -552,17 +557,17 @@ pub(super) fn keyword_dir(dir: &Path) -> PathBuf {
 }
 
 /// Opens what is there; another schema counts as another version.
-pub(super) fn open_keyword(dir: &Path, fields: &Fields) -> Result<tantivy::Index, Why> {
+pub(super) fn open_keyword(dir: &Path, fields: &Fields, met: &Met) -> Result<tantivy::Index, Why> {
     let dir = keyword_dir(dir);
     if !matches!(fs::lstat_if_there(&dir.join("meta.json")), Ok(Some(_))) {
         return Err(Why::Missing);
     }
     // A damaged file makes tantivy panic here and there.
-    let opened = std::panic::catch_unwind(|| tantivy::Index::open(Folder::open(&dir)?));
+    let opened = std::panic::catch_unwind(|| tantivy::Index::open(Folder::open(&dir, met)?));
     let mut index = match opened {
         Ok(Ok(index)) => index,
-        Ok(Err(err)) => return Err(Why::from(err)),
-        Err(_) => return Err(Why::Corrupt("unreadable metadata".to_owned())),
+        Ok(Err(err)) => return Err(Why::from(err).caused_by(met)),
+        Err(_) => return Err(Why::Corrupt("unreadable metadata".to_owned()).caused_by(met)),
     };
     if index.schema() != fields.schema {
         return Err(Why::Version("another schema".to_owned()));
@@ -571,7 +576,9 @@ pub(super) fn open_keyword(dir: &Path, fields: &Fields) -> Result<tantivy::Index
     Ok(index)
 }
 
-pub(super) fn open_writer(keyword: &tantivy::Index) -> Result<IndexWriter, IndexError> {
+pub(super) fn open_writer(keyword: &tantivy::Index, met: &Met) -> Result<IndexWriter, IndexError> {
+    // Its threads have met nothing yet.
+    met.over();
     let writer: IndexWriter = keyword.writer_with_num_threads(1, WRITER_BUDGET)?;
     let mut policy = LogMergePolicy::default();
     // Deleted documents weigh in the statistics until they are merged away.

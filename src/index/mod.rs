@@ -23,6 +23,7 @@ mod payload;
 mod proof;
 mod reader;
 mod rebuild;
+mod room;
 mod schema;
 mod shelf;
 mod state;
@@ -40,10 +41,13 @@ pub use indexer::{Index, Update};
 pub use keyword::{Candidate, Found, Share, Weights};
 pub use reader::IndexReader;
 pub use rebuild::Rebuild;
+pub use room::Room;
 pub use shelf::Passage;
 pub use state::Tie;
 pub use view::{Building, Counts, IndexView};
 
+#[cfg(test)]
+mod full;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::index::card::Card;
+use crate::index::directory::Met;
 use crate::index::error::{IndexError, Why};
 use crate::index::indexer::{Update, open_keyword};
 use crate::index::overlay::Overlay;
@@ -108,21 +109,22 @@ impl IndexReader {
             Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
-        let fields = Fields::new();
-        let keyword = match open_keyword(dir, &fields) {
+        let (fields, met) = (Fields::new(), Met::default());
+        let keyword = match open_keyword(dir, &fields, &met) {
             Ok(keyword) => keyword,
             Err(why) => return Ok(Err(why)),
         };
         let (cursors, _) = match payload(&keyword).and_then(|it| it.cursors(&stores)) {
             Ok(found) => found,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Ok(Err(why.caused_by(&met))),
         };
         let (state, highest) = match stores.read(layout) {
             Ok(read) => read,
             Err(err) if err.needs_rebuild() => return Ok(Err(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
-        let shelf = Shelf::of(&keyword, &fields, None)?;
+        let shelf = Shelf::of(&keyword, &fields, None)
+            .map_err(|err| IndexError::from(err).caused_by(&met))?;
         let next_id = highest.max(shelf.highest_note()) + 1;
         let (fields, shelf) = (Arc::new(fields), Some(Arc::new(shelf)));
         Ok(Ok(Self { state, fields, shelf, next_id, cursors, dir: Some(dir.to_owned()) }))

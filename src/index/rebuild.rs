@@ -14,6 +14,7 @@ use tantivy::TantivyDocument;
 use tantivy::indexer::UserOperation;
 
 use crate::base::store::StoreError;
+use crate::base::trouble::Trouble;
 use crate::base::{clock, fault, fs, process};
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
@@ -25,7 +26,7 @@ use crate::index::payload::schema_mark;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
-use crate::index::view::{Building, IndexView};
+use crate::index::view::{Building, IndexView, folder_bytes};
 use crate::vault::{BlobId, CommitId, NoteDoc, Role, VaultPath};
 
 /// A build that runs.
@@ -37,6 +38,8 @@ pub struct Rebuild<'a> {
     old: Option<Arc<IndexView>>,
     next_look: Instant,
     pause: Duration,
+    /// What lay on the disk before.
+    bytes_before: u64,
 }
 
 /// Lines that wait in memory, at most.
@@ -55,17 +58,19 @@ impl<'a> Rebuild<'a> {
         for folder in stores_gone.chain([keyword_dir(&index.dir)]) {
             fs::remove_derived(&folder).map_err(StoreError::from)?;
         }
+        // A build that the disk has no room for would fill it, and end for all that.
+        index.room.check(&index.dir, total)?;
         // Names of notes go on from where they were: nothing old is ever taken for new.
         let generation = format!("{}{:x}", schema_mark(), clock::unix_seconds()) + &suffix();
         let stores = Stores::create(&index.dir, &generation)?;
         let folder = keyword_dir(&index.dir);
         fs::create_dir(&folder).map_err(StoreError::from)?;
-        let directory = Folder::open(&folder).map_err(tantivy::TantivyError::from)?;
+        let directory = Folder::open(&folder, &index.met).map_err(tantivy::TantivyError::from)?;
         let keyword = tantivy::Index::builder()
             .schema(index.fields.schema.clone())
             .tokenizers(tokenizers())
             .open_or_create(directory)?;
-        let writer = Some(open_writer(&keyword)?);
+        let writer = Some(open_writer(&keyword, &index.met)?);
         let shelf = Arc::new(Shelf::of(&keyword, &index.fields, None)?);
         let guard = Arc::new(Guard::of(&index.dir));
         let (graves, at) = (None, None);
@@ -75,13 +80,20 @@ impl<'a> Rebuild<'a> {
     }
 
     pub(super) fn go_on(index: &'a mut Index, total: usize) -> Result<Self, IndexError> {
-        index.disk.as_mut().ok_or(IndexError::NotBuilt)?.writer()?;
+        let writer = index.disk.as_mut().ok_or(IndexError::NotBuilt)?.writer(&index.met)?;
+        if index.room.check(&index.dir, total).is_err() {
+            // What a build that failed left of the notes that it did not make durable. Where that
+            // fails too, there is still no room.
+            let _collected = writer.garbage_collect_files().wait();
+            index.room.check(&index.dir, total)?;
+        }
         index.at = None;
         Ok(Self::begun(index, total, None))
     }
 
     fn begun(index: &'a mut Index, total: usize, old: Option<Arc<IndexView>>) -> Self {
         index.is_unfinished = true;
+        let bytes_before = folder_bytes(&index.dir);
         let mut rebuild = Self {
             index,
             pages: Pages::default(),
@@ -89,6 +101,7 @@ impl<'a> Rebuild<'a> {
             old,
             next_look: clock::now() + fault::pause("indexer.step", FIRST_LOOK),
             pause: FIRST_LOOK,
+            bytes_before,
         };
         rebuild.publish();
         rebuild
@@ -109,12 +122,26 @@ impl<'a> Rebuild<'a> {
             Update::Put { path, blob, role, doc } if role.is_indexed() => {
                 self.add(&path, blob, role, &doc)
             }
-            Update::Put { path, .. } | Update::Remove(path) => self.remove(&path),
+            Update::Put { path, .. } | Update::Remove(path) => {
+                let removed = self.remove(&path);
+                removed.map_err(|err| self.failed(err))
+            }
         }
     }
 
     /// Adds a note, or puts it in the place of what its path had; says whether there is a new view.
     pub fn add(
+        &mut self,
+        path: &VaultPath,
+        blob: BlobId,
+        role: Role,
+        doc: &NoteDoc,
+    ) -> Result<bool, IndexError> {
+        let added = self.put(path, blob, role, doc);
+        added.map_err(|err| self.failed(err))
+    }
+
+    fn put(
         &mut self,
         path: &VaultPath,
         blob: BlobId,
@@ -136,7 +163,7 @@ impl<'a> Rebuild<'a> {
             }
             let documents = self.index.fields.documents(&card, doc);
             operations.extend(documents.into_iter().map(UserOperation::Add));
-            disk.writer()?.run(operations)?;
+            disk.writer(&self.index.met)?.run(operations)?;
         }
         self.added()
     }
@@ -147,7 +174,8 @@ impl<'a> Rebuild<'a> {
         if self.index.state.remove(path).is_some() || self.index.cautious {
             self.pages.remove(path, &self.index.layout);
             let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
-            disk.writer()?.run([UserOperation::Delete(self.index.fields.path_term(path))])?;
+            disk.writer(&self.index.met)?
+                .run([UserOperation::Delete(self.index.fields.path_term(path))])?;
         }
         self.added()
     }
@@ -160,7 +188,7 @@ impl<'a> Rebuild<'a> {
         if clock::now() < self.next_look {
             return Ok(false);
         }
-        self.step()?;
+        self.make_step()?;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         self.next_look = clock::now() + fault::pause("indexer.step", self.pause);
         Ok(self.old.is_none())
@@ -170,10 +198,8 @@ impl<'a> Rebuild<'a> {
     pub fn finish(self, at: CommitId) -> Result<Arc<IndexView>, IndexError> {
         let index = self.ended(at)?;
         let disk = index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
-        if let Some(writer) = disk.writer.take() {
-            writer.wait_merging_threads()?;
-        }
-        disk.renew(&index.fields)?;
+        let merged = disk.close_writer().and_then(|_| disk.renew(&index.fields));
+        merged.map_err(|err| err.caused_by(&index.met))?;
         disk.guard = Arc::new(disk.guard.renewed(&index.dir, &disk.shelf));
         process::give_memory_back();
         index.publish(None);
@@ -190,8 +216,10 @@ impl<'a> Rebuild<'a> {
     }
 
     fn ended(mut self, at: CommitId) -> Result<&'a mut Index, IndexError> {
-        self.commit(Some(at))?;
+        let ended = self.commit(Some(at));
+        ended.map_err(|err| self.failed(err))?;
         let index = self.index;
+        index.room.sufficed();
         index.at = Some(at);
         index.is_unfinished = false;
         index.cautious = false;
@@ -201,9 +229,24 @@ impl<'a> Rebuild<'a> {
     /// Makes durable what is there, without a cursor, to be searched: who is killed goes on from
     /// here.
     pub fn step(&mut self) -> Result<(), IndexError> {
+        let made = self.make_step();
+        made.map_err(|err| self.failed(err))
+    }
+
+    fn make_step(&mut self) -> Result<(), IndexError> {
         self.commit(None)?;
         self.publish();
         Ok(())
+    }
+
+    /// Why it failed; the next build learns of a full disk.
+    fn failed(&self, err: IndexError) -> IndexError {
+        let err = self.index.with_its_cause(err);
+        if err.trouble() == Some(Trouble::Full) {
+            let bytes = folder_bytes(&self.index.dir).saturating_sub(self.bytes_before);
+            self.index.room.was_too_little(bytes, self.progress.total);
+        }
+        err
     }
 
     /// First the stores, then tantivy, which says how long they are.
@@ -211,7 +254,7 @@ impl<'a> Rebuild<'a> {
         let pages = std::mem::take(&mut self.pages);
         let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         disk.stores.append(pages, at.map(|it| it.to_string()).as_deref())?;
-        disk.commit(at)?;
+        disk.commit(at, &self.index.met)?;
         disk.renew(&self.index.fields)?;
         disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
         Ok(())

@@ -118,6 +118,12 @@ impl IndexView {
         self.guard.as_ref().map_or(Ok(()), |it| it.check_segments())
     }
 
+    /// Whether what lies on the disk of this view was taken away as a whole. What is mapped can still
+    /// be asked; it costs one `stat`.
+    pub fn is_taken_away(&self) -> bool {
+        self.guard.as_ref().is_some_and(|it| it.is_taken_away())
+    }
+
     /// Whether the files behind this view are known to be what was written. It may become so while
     /// the view is asked.
     pub fn is_proven(&self) -> bool {
@@ -291,7 +297,7 @@ impl std::fmt::Debug for IndexView {
 }
 
 /// The size of the files in a folder and below; what vanishes meanwhile counts nothing.
-fn folder_bytes(dir: &Path) -> u64 {
+pub(super) fn folder_bytes(dir: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(dir) else { return 0 };
     entries
         .iter()

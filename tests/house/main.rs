@@ -17,6 +17,7 @@ mod crash;
 mod current;
 mod edits;
 mod find;
+mod full;
 mod guard;
 mod hostile;
 mod house;

@@ -1,0 +1,90 @@
+//! Whether there is room for a build before it begins.
+//!
+//! Takes how many notes are to come and what earlier tries met, says whether the disk has what they
+//! need. Blocking: one look at the disk and one file that is gone at once. Any thread.
+//!
+//! **Invariant:** what is asked for is less than what a build needs, or little more than what was
+//! too little for the last one: no build is held back for long that would come to its end, and none
+//! is begun again and again only to fill the disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::base::fs;
+use crate::base::store::StoreError;
+use crate::index::error::IndexError;
+
+/// What builds of one index learned of the room that they need. It outlives the [`crate::index::Index`]
+/// that is given up after a failure; cloning shares it.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    /// So many bytes a note were too few.
+    too_few: Arc<AtomicU64>,
+}
+
+/// An index of nothing has some files, and is written beside itself.
+const LEAST: u64 = 512 << 10;
+/// The least that a note takes: one without content has its name in each store.
+const LEAST_A_NOTE: u64 = 256;
+/// How much more than what was too little is asked for: one part in so many.
+const MORE: u64 = 8;
+
+impl Room {
+    /// Fails as a write does where there is too little room for so many notes.
+    pub(super) fn check(&self, dir: &Path, notes: usize) -> Result<(), IndexError> {
+        fs::try_room_in(dir, self.needed(notes)).map_err(StoreError::from)?;
+        Ok(())
+    }
+
+    fn needed(&self, notes: usize) -> u64 {
+        let notes = notes as u64;
+        let learned = self.too_few.load(Ordering::SeqCst).saturating_mul(notes);
+        let least = LEAST.saturating_add(LEAST_A_NOTE.saturating_mul(notes));
+        least.max(learned.saturating_add(learned / MORE))
+    }
+
+    /// The disk was full after a build of so many notes wrote so many bytes.
+    pub(super) fn was_too_little(&self, bytes: u64, notes: usize) {
+        self.too_few.fetch_max(bytes.div_ceil(notes.max(1) as u64), Ordering::SeqCst);
+    }
+
+    /// A build came to its end.
+    pub(super) fn sufficed(&self) {
+        self.too_few.store(0, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::trouble::Trouble;
+
+    #[test]
+    fn what_was_too_little_is_not_tried_again_and_little_more_is() {
+        let room = Room::default();
+        assert_eq!(room.needed(0), 512 << 10);
+        assert_eq!(room.needed(2000), (512 << 10) + 512_000);
+        room.was_too_little(8_000_000, 2000);
+        assert_eq!(room.needed(2000), 9_000_000);
+        // Of fewer notes that are still owed.
+        assert_eq!(room.needed(1000), 4_500_000);
+        assert_eq!(room.needed(1), (512 << 10) + 256);
+        // A disk that others filled meanwhile teaches nothing.
+        room.was_too_little(1000, 2000);
+        assert_eq!(room.needed(2000), 9_000_000);
+        room.sufficed();
+        assert_eq!(room.needed(2000), (512 << 10) + 512_000);
+    }
+
+    #[test]
+    fn a_disk_without_room_is_full_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::default();
+        room.check(dir.path(), 10).unwrap();
+        room.was_too_little(u64::MAX / 4, 10);
+        let err = room.check(dir.path(), 10).unwrap_err();
+        assert_eq!(err.trouble(), Some(Trouble::Full), "{err}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
