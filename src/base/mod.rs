@@ -3,6 +3,7 @@
 //! Nothing here knows what a vault or a note is. The only door to the disk ([`fs`]), to the time
 //! ([`clock`]) and to child processes ([`process`]).
 
+pub mod access;
 pub mod clock;
 pub mod cow;
 pub mod errand;

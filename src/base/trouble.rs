@@ -71,7 +71,8 @@ impl Trouble {
                 "The disk is mounted read-only: mount it writable (`mount -o remount,rw`)."
             }
             Self::NotAllowed => {
-                "Check who owns the vault and its `.git`: they must belong to the user who runs remd."
+                "Check owner and mode of the vault and its `.git`: the user who runs remd must own \
+                 them, and may read and write them."
             }
             Self::Handles => {
                 "Too many files are open: close programs, or raise the limit (`ulimit -n`, \

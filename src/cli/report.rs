@@ -71,7 +71,7 @@ impl CliError {
 
     /// What every command that needs an agent says where none is, or none that answers here.
     pub fn no_agent(unreachable: Option<Unreachable>) -> Self {
-        if let Some(Unreachable { what, remedy }) = unreachable {
+        if let Some(Unreachable { what, remedy, .. }) = unreachable {
             let err = Self::new("The agent cannot be reached").hint(remedy).exit(Exit::NoAgent);
             return Self { causes: vec![what], ..err };
         }

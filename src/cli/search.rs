@@ -56,7 +56,7 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
     let unseen = match &asked {
         Err(AskError::NobodyThere) => Some(offline::NO_AGENT),
         Err(AskError::Silent | AskError::Deadline(_)) => {
-            let Unreachable { what, remedy } = offline::silent(vault);
+            let Unreachable { what, remedy, .. } = offline::silent(vault);
             report::talk(&format!("note: {what}; the last index answers instead. {remedy}"));
             Some(offline::SILENT_AGENT)
         }

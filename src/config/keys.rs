@@ -62,6 +62,20 @@ pub struct Settings {
     pub texts: BTreeMap<&'static str, String>,
 }
 
+impl Settings {
+    /// Whether both have the same effect: a key that is set to its default is as good as not set.
+    pub fn are_as(&self, other: &Self) -> bool {
+        let usual =
+            |name: &str, text: &str| KEYS.iter().any(|key| key.name == name && key.default == text);
+        let bare = |it: &Self| {
+            let mut it = it.clone();
+            it.texts.retain(|name, text| !usual(name, text));
+            it
+        };
+        bare(self) == bare(other)
+    }
+}
+
 macro_rules! key {
     ($name:literal, $level:ident, $default:literal) => {
         Key { name: $name, level: Level::$level, default: $default, set: None }

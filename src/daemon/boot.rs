@@ -32,6 +32,7 @@ use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::packer::Packer;
 use crate::daemon::problems::{Level, Problems};
+use crate::daemon::settings::Checker;
 use crate::daemon::unseen;
 use crate::history::{
     Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
@@ -198,6 +199,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         dirs: dirs.clone(),
         since: clock::unix_seconds(),
         settings: Latest::new(settings.clone()),
+        checker: Arc::new(Checker::new(overrides)),
         problems: Problems::default(),
         intake: Intake::default(),
         children,
@@ -235,7 +237,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         spawn("indexer", move || indexer.run())?
     };
     let packer = Packer::start(&house).map_err(BootError::Runtime)?;
-    let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade), overrides));
+    let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade)));
     let socket = {
         let _inside = runtime.enter();
         Socket::bind(&dirs.socket(&vault)?)?.also_at(&dirs.socket_by_path(&vault)?)?

@@ -12,7 +12,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::base::{clock, fs};
+use crate::base::trouble::Trouble;
+use crate::base::{access, clock, fs};
+
+/// What ends a trouble that was met at one of these places: what is closed there is named.
+pub fn remedy(trouble: Trouble, places: &[&Path]) -> String {
+    let closed = (trouble == Trouble::NotAllowed).then(|| access::remedy(places)).flatten();
+    closed.unwrap_or_else(|| trouble.hint().to_owned())
+}
 
 /// How the place of a failure is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

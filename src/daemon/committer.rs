@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::base::trouble::told;
+use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fault, process};
-use crate::daemon::cause::Backoff;
+use crate::daemon::cause::{self, Backoff};
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
 use crate::daemon::problems::Level;
@@ -275,6 +275,7 @@ impl Committer {
     fn turn(&mut self, hints: Hints, moment: Moment) -> Flushed {
         let flushed = self.try_turn(hints, moment);
         self.look_for_locks(flushed.committed);
+        super::settings::look(&self.house);
         self.house.intake.done();
         flushed
     }
@@ -445,6 +446,7 @@ impl Committer {
             ledger.reach(head);
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
+            ledger.filtering_paths = filtering.iter().map(|it| 1 + it.more).sum();
             ledger.filtering = filtering;
             ledger.unreadable_folders = unreadable_folders;
             ledger.held = held;
@@ -494,11 +496,18 @@ impl Committer {
             SnapshotError::VaultLost(_) => self.look_out(&mut what, &mut remedy),
             SnapshotError::Git(_) | SnapshotError::Disk(_) => {
                 let branch = self.house.ledger.get().head.and_then(|it| it.branch);
-                match self.history.missing(branch.as_deref()) {
+                let git_dir = self.history.git_dir();
+                let closed = Trouble::behind(err).filter(|it| *it == Trouble::NotAllowed);
+                let missing = self.history.missing(branch.as_deref());
+                match missing.filter(|_| closed.is_none()) {
                     Some(missing) => (what, remedy) = (missing.what, missing.remedy),
                     None => {
-                        let git = self.history.git_dir().display();
-                        what = format!("Nothing can be committed to `{git}`: {what}");
+                        what =
+                            format!("Nothing can be committed to `{}`: {what}", git_dir.display());
+                        if let Some(closed) = closed {
+                            let (vault, common) = (&self.house.vault, &self.house.git_dir);
+                            remedy = cause::remedy(closed, &[git_dir, common, vault]);
+                        }
                     }
                 }
             }

@@ -16,7 +16,7 @@ use crate::base::trouble::told;
 use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::problems::Level;
-use crate::daemon::settings;
+use crate::daemon::settings::{self, Reloaded};
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView};
 use crate::mount::{Answers, EntryKind, Unanswered};
@@ -51,48 +51,34 @@ pub struct Desk {
     house: House,
     /// Gone while the agent stops.
     watcher: Option<Weak<Watcher>>,
-    overrides: Vec<String>,
 }
 
 impl Desk {
-    pub fn new(house: House, watcher: Option<Weak<Watcher>>, overrides: Vec<String>) -> Self {
-        Self { house, watcher, overrides }
+    pub fn new(house: House, watcher: Option<Weak<Watcher>>) -> Self {
+        Self { house, watcher }
     }
 
     /// Reads the settings again; keeps the last good ones where that fails.
     pub fn reload(&self) -> Answer {
-        match settings::load(&self.house.vault, &self.house.dirs, &self.overrides) {
-            Ok(loaded) => {
-                let layout_moved = loaded.settings.layout != self.house.settings.get().layout;
-                self.house.problems.clear("settings-error");
-                super::report_settings(&self.house.problems, &loaded.warnings);
-                self.house.settings.set(loaded.settings);
+        match settings::reload(&self.house) {
+            Ok(Reloaded { layout_moved, warnings }) => {
                 let mut said = if layout_moved {
                     "Settings are read again; names of folders change at the next start."
                 } else {
                     "Settings are read again."
                 }
                 .to_owned();
-                for warning in &loaded.warnings {
+                for warning in &warnings {
                     said.push_str(&format!("\nwarning: {warning}"));
                 }
                 tracing::info!("settings read again");
                 Answer::Done { said, paths: Vec::new() }
             }
-            Err(err) => {
-                let what = told(&err);
-                self.house.problems.report(
-                    "settings-error",
-                    super::problems::Level::Error,
-                    &what,
-                    "The last good settings go on; mend the file and say `remd reload`.",
-                );
-                Answer::Failed {
-                    message: what,
-                    hint: Some("The last good settings go on.".to_owned()),
-                    usage: false,
-                }
-            }
+            Err(err) => Answer::Failed {
+                message: told(&err),
+                hint: Some("The last good settings go on.".to_owned()),
+                usage: false,
+            },
         }
     }
 
@@ -212,7 +198,7 @@ impl Desk {
     }
 
     fn settled(&self, settled: bool, waiting_for: Vec<String>, needs_person: bool) -> Answer {
-        let status = Box::new(health::status(&self.house));
+        let status = Box::new(Answers::status(self));
         Answer::Settled { settled, waiting_for, needs_person, status }
     }
 
@@ -268,6 +254,7 @@ impl Desk {
         let mut results = self.believed(&view, query, until)?;
         results.commits_behind = health::commits_behind(&self.house);
         results.edits_uncommitted = health::edits_uncommitted(&self.house);
+        results.kept_out = health::kept_out(&self.house);
         results.unseen = health::unseen(&self.house);
         results.partial = self.unfinished(shelf.progress, &view).or(results.partial);
         Ok(results)
@@ -313,6 +300,7 @@ impl Desk {
             at: view.at(),
             commits_behind: health::commits_behind(&self.house),
             edits_uncommitted: health::edits_uncommitted(&self.house),
+            kept_out: health::kept_out(&self.house),
             unseen: health::unseen(&self.house),
             notes_in_part: search::in_part(view, is_asked),
         }
@@ -326,7 +314,7 @@ impl Desk {
 impl Handler for Desk {
     fn answer(&self, request: Request, caller: &Caller) -> Answer {
         match request {
-            Request::Status => Answer::Status(Box::new(health::status(&self.house))),
+            Request::Status => Answer::Status(Box::new(Answers::status(self))),
             Request::Settle { timeout_ms } => {
                 self.settle(Duration::from_millis(timeout_ms), caller)
             }
@@ -362,11 +350,13 @@ impl Answers for Desk {
     fn view(&self) -> u64 {
         // All that a whole page says, and no more: whatever else moves in the house changes none.
         let edits = health::edits_uncommitted(&self.house);
+        let kept_out = health::kept_out(&self.house);
         let unseen = health::unseen(&self.house);
         let head = self.house.ledger.get().head.map(|it| it.commit);
         let shelf = self.house.shelf.get();
         let mut mixed = std::hash::DefaultHasher::new();
-        (edits, unseen, head, shelf.generation, shelf.progress.is_some()).hash(&mut mixed);
+        (edits, kept_out, unseen, head, shelf.generation, shelf.progress.is_some())
+            .hash(&mut mixed);
         mixed.finish()
     }
 
@@ -437,6 +427,7 @@ impl Answers for Desk {
     }
 
     fn status(&self) -> Status {
+        settings::look(&self.house);
         health::status(&self.house)
     }
 

@@ -4,7 +4,6 @@
 //!
 //! **Invariant:** the verdict is never better than the worst open problem.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::base::{clock, sink};
@@ -43,10 +42,12 @@ pub fn status(house: &House) -> Status {
     let shelf = house.shelf.get();
     let watch = house.watch.get().map(|it| it.get());
     let commits_behind = commits_behind(house);
+    let is_lost = house.problems.is_open("vault-lost");
     let mut problems = house.problems.list();
     // What watches nothing for want of a vault is no problem of its own.
-    if !house.problems.is_open("vault-lost") {
-        problems.extend(watch.as_ref().and_then(watch_problem));
+    match is_lost {
+        true => problems.retain(|it| it.id != "watch"),
+        false => problems.extend(watch.as_ref().and_then(watch_problem)),
     }
     if !house.problems.is_open("index") && house.is_vault_there() {
         problems.extend(shelf.view.as_deref().and_then(taken_away_problem));
@@ -59,7 +60,10 @@ pub fn status(house: &House) -> Status {
     let mount = with_tally(mount, house.tally.read());
     problems.extend(unmounted);
     problems.extend(sink::lost().map(log_problem));
-    let (edits, paths) = waiting_edits(house, &ledger);
+    let (edits, paths) = match is_lost {
+        true => (0, Vec::new()),
+        false => waiting_edits(house, &ledger),
+    };
     let paused = house.intake.is_paused();
     let mut status = Status {
         schema_version: SCHEMA_VERSION,
@@ -67,6 +71,7 @@ pub fn status(house: &House) -> Status {
         layout: house.settings.get().layout_name.to_owned(),
         agent: Agent {
             running: true,
+            silent: None,
             pid: Some(std::process::id()),
             since: Some(house.since),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -152,15 +157,19 @@ pub fn at_work(house: &House) -> Vec<AtWork> {
     list
 }
 
-/// How many edits on disk no commit has: those that wait, and what is kept out or held back. Each
-/// path is one.
+/// How many edits on disk no commit has yet: those that wait, also for a filter, and deletions held
+/// back. Where the vault is gone, that its notes went with it is no edit; [`unseen`] says so.
 pub fn edits_uncommitted(house: &House) -> usize {
     let ledger = house.ledger.get();
-    let waiting = house.intake.edits();
-    let mut paths: BTreeSet<String> = waiting.iter().map(|it| it.to_string()).collect();
-    paths.extend(ledger.kept_out.iter().map(|it| it.path.clone()));
-    paths.extend(ledger.held.iter().map(|it| it.to_string()));
-    paths.len().max(house.intake.pending())
+    let is_lost = house.problems.is_open("vault-lost");
+    let waiting = if is_lost { 0 } else { waiting_edits(house, &ledger).0 };
+    waiting + ledger.filtering_paths + ledger.held.len()
+}
+
+/// How many paths are kept out of the commits until somebody does something about it.
+pub fn kept_out(house: &House) -> usize {
+    let ledger = house.ledger.get();
+    ledger.kept_out.len().saturating_sub(ledger.filtering_paths)
 }
 
 /// How many edits wait, and the first of them: without what is kept out or held back, which is
@@ -322,7 +331,7 @@ pub fn troubled_problem(view: &IndexView) -> Option<Problem> {
     let why = first.problems.join("; ");
     let rest = match all.len() {
         1 => "",
-        _ => " `remd status --json` names more under `troubled`.",
+        _ => " `remd status --json` names more under `index.troubled`.",
     };
     let remedy = first.problems.first().map_or("", |it| remedy::of(it));
     Some(Problem {

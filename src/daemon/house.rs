@@ -14,6 +14,7 @@ use crate::base::{clock, fs};
 use crate::config::{Dirs, Settings};
 use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
+use crate::daemon::settings::Checker;
 use crate::history::{Head, Reader};
 use crate::index::IndexView;
 use crate::mount::Tally;
@@ -34,6 +35,8 @@ pub struct House {
     /// Unix seconds.
     pub since: i64,
     pub settings: Latest<Settings>,
+    /// Notices edits of the settings files.
+    pub checker: Arc<Checker>,
     pub problems: Problems,
     pub intake: Intake,
     /// Calls off the filters, hooks and signing programs at work.
@@ -70,6 +73,8 @@ pub struct Ledger {
     pub kept_out: Vec<KeptOut>,
     /// Which of it a filter is at work on.
     pub filtering: Vec<AtWork>,
+    /// How many paths that is.
+    pub filtering_paths: usize,
     pub held: Vec<VaultPath>,
     /// Folders that cannot be read: nobody knows what is in them.
     pub unreadable_folders: usize,

@@ -7,6 +7,7 @@
 //! never finds both.
 
 use crate::base::trouble::{Trouble, told};
+use crate::daemon::cause;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::problems::Level;
 use crate::daemon::unread::DAMAGED_HISTORY;
@@ -66,9 +67,12 @@ impl Indexer {
             it.is_looked_at = false;
         });
         let remedy = match err {
-            FollowError::Index(err) => err.hint(),
+            FollowError::Index(err) => err.trouble().map_or_else(
+                || err.hint(),
+                |it| Some(cause::remedy(it, &[self.metadata().as_ref()])),
+            ),
             FollowError::History(err) => Some(match Trouble::behind(err) {
-                Some(trouble) => trouble.hint().to_owned(),
+                Some(trouble) => cause::remedy(trouble, &[&self.house.git_dir]),
                 None => DAMAGED_HISTORY.to_owned(),
             }),
             FollowError::VaultAway | FollowError::Stopped => None,

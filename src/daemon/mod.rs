@@ -78,7 +78,7 @@ fn report_settings(problems: &Problems, warnings: &[String]) {
                 0 => format!("A line of the settings has no effect: {first}"),
                 more => format!("{} lines of the settings have no effect: {first}", more + 1),
             },
-            "`remd config list` shows all settings and warnings; mend the file, then `remd reload`.",
+            "`remd config list` shows all settings and warnings; a mended file is noticed by itself.",
         ),
     }
 }

@@ -12,9 +12,10 @@ use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
-use crate::daemon::{changes, ground, health, pages, settings};
+use crate::daemon::{cause, changes, ground, health, pages, settings};
 use crate::history::{OpenError, ReadError, Reader};
 use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
+use crate::mount;
 use crate::render::status::{
     Agent, Head, Index as IndexStatus, Mount, Pending, Problem, Status, Watch,
 };
@@ -67,7 +68,7 @@ pub fn search(
     })();
     answered.unwrap_or_else(|err| Answer::Failed {
         message: format!("`{}` cannot be searched: {}", vault.display(), told(err.as_ref())),
-        hint: Some(remedy_of(err.as_ref())),
+        hint: Some(remedy_of(err.as_ref(), vault, &layout)),
         usage: false,
     })
 }
@@ -226,7 +227,12 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
                     }
                 }
                 Err(err) => {
-                    problem("index", Level::Error, unread(&err), &index_remedy(&err));
+                    problem(
+                        "index",
+                        Level::Error,
+                        unread(&err),
+                        &index_remedy(&err, Path::new(&folder)),
+                    );
                     IndexStatus::default()
                 }
             }
@@ -253,13 +259,29 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
             IndexStatus::default()
         }
         Err(err) => {
-            problem("index", Level::Error, unread(&err), &index_remedy(&err));
+            problem("index", Level::Error, unread(&err), &index_remedy(&err, Path::new(&folder)));
             IndexStatus::default()
         }
     };
+    let off = || "off".to_owned();
+    // What an agent does that cannot be asked, nobody knows; its mount is in the kernel's table.
+    let (agent, mount, watch, unseen) = match &unreachable {
+        None => (
+            Agent::default(),
+            Mount { state: off(), ..Mount::default() },
+            Watch { mode: off(), ..Watch::default() },
+            "no agent looks at the disk",
+        ),
+        Some(it) => (
+            Agent { pid: it.pid, silent: Some(it.state.to_owned()), ..Agent::default() },
+            mount_of_silent(vault, dirs),
+            Watch { mode: "unknown".to_owned(), ..Watch::default() },
+            "the agent does not answer",
+        ),
+    };
     let (verdict, summary) = match unreachable {
         None => ("stopped", "no agent is running; edits are not committed (`remd up`)".to_owned()),
-        Some(Unreachable { what, remedy }) => {
+        Some(Unreachable { what, remedy, .. }) => {
             problem("unreachable", Level::Error, what.clone(), &remedy);
             ("unreachable", what)
         }
@@ -279,22 +301,32 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
         summary,
         vault: vault.display().to_string(),
         layout: settings.layout_name.to_owned(),
-        agent: Agent { version: env!("CARGO_PKG_VERSION").to_owned(), ..Agent::default() },
+        agent: Agent { version: env!("CARGO_PKG_VERSION").to_owned(), ..agent },
         head: head.map(|it| Head {
             commit: it.commit.to_string(),
             branch: it.branch,
             subject: it.subject,
             time: it.time,
         }),
-        pending: Pending {
-            unseen: Some("no agent looks at the disk".to_owned()),
-            ..Pending::default()
-        },
+        pending: Pending { unseen: Some(unseen.to_owned()), ..Pending::default() },
         index,
-        mount: Mount { state: "off".to_owned(), ..Mount::default() },
-        watch: Watch { mode: "off".to_owned(), ..Watch::default() },
+        mount,
+        watch,
         secrets: health::SECRETS.to_owned(),
         problems,
+    }
+}
+
+/// How the mount stands of an agent that does not answer.
+fn mount_of_silent(vault: &Path, dirs: &Dirs) -> Mount {
+    match mount::still_mounted(&dirs.mount_record(vault)) {
+        Some(path) => Mount {
+            state: "mounted".to_owned(),
+            path: Some(path.display().to_string()),
+            why: Some("does not answer".to_owned()),
+            ..Mount::default()
+        },
+        None => Mount { state: "unknown".to_owned(), ..Mount::default() },
     }
 }
 
@@ -302,6 +334,10 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
 pub struct Unreachable {
     pub what: String,
     pub remedy: String,
+    /// Its process, where it is known.
+    pub pid: Option<u32>,
+    /// What it is instead of running, in a word or two.
+    pub state: &'static str,
 }
 
 /// An agent that takes a request and gives no sign.
@@ -312,6 +348,8 @@ pub fn silent(vault: &Path) -> Unreachable {
         Some(pid) => Unreachable {
             what: format!("{agent} is stopped and does nothing"),
             remedy: format!("Let it go on: `kill -CONT {pid}` (or `fg` where Ctrl-Z stopped it)."),
+            pid: Some(pid),
+            state: "stopped",
         },
         None => Unreachable {
             what: format!("{agent} does not answer"),
@@ -319,6 +357,8 @@ pub fn silent(vault: &Path) -> Unreachable {
                 "The machine or its disk may be very busy: ask again. If it stays so, stop the \
                      agent and say `remd up`; nothing is lost."
                     .to_owned(),
+            pid,
+            state: "does not answer",
         },
     }
 }
@@ -345,13 +385,14 @@ pub fn unreachable(vault: &Path, dirs: &Dirs) -> Option<Unreachable> {
              run the command with that one, or stop the agent and say `remd up`."
         ),
     };
-    Some(Unreachable { what, remedy })
+    Some(Unreachable { what, remedy, pid: holder.map(|it| it.pid), state: "cannot be reached" })
 }
 
 /// What to do about whatever kept a query from being answered.
-fn remedy_of(err: &(dyn std::error::Error + 'static)) -> String {
+fn remedy_of(err: &(dyn std::error::Error + 'static), vault: &Path, layout: &Layout) -> String {
     if let Some(trouble) = Trouble::behind(err) {
-        return trouble.hint().to_owned();
+        let places = [vault.join(".git"), vault.join(&layout.metadata)];
+        return cause::remedy(trouble, &places.each_ref().map(|it| it.as_path()));
     }
     let by_kind = if let Some(err) = err.downcast_ref::<OpenError>() {
         err.hint()
@@ -365,9 +406,9 @@ fn remedy_of(err: &(dyn std::error::Error + 'static)) -> String {
     by_kind.unwrap_or_else(|| "`remd status` says more.".to_owned())
 }
 
-fn index_remedy(err: &IndexError) -> String {
+fn index_remedy(err: &IndexError, folder: &Path) -> String {
     match err.trouble() {
-        Some(trouble) => trouble.hint().to_owned(),
+        Some(trouble) => cause::remedy(trouble, &[folder]),
         None => "It is built anew by itself at the next start of the agent.".to_owned(),
     }
 }

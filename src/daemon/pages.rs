@@ -32,6 +32,7 @@ pub fn not_ready(progress: Option<Progress>) -> Results {
         at: None,
         commits_behind: 0,
         edits_uncommitted: 0,
+        kept_out: 0,
         unseen: None,
         notes_in_part: 0,
         keyword: BranchState::Off("the index is being opened"),

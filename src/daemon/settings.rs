@@ -1,11 +1,21 @@
 //! The settings of one vault, with the layout that it was adopted by.
 //!
-//! Takes the vault and the user's folders, gives what `config::load` reads. Blocking, any thread.
+//! Takes the vault and the user's folders, gives what `config::load` reads; tells what an edit of
+//! the files means to a running agent. Blocking, any thread.
+//!
+//! **Invariant:** new settings hold when somebody asks for it ([`reload`]), never by an edit alone:
+//! an edit is looked at by itself, and what it would do or what is wrong with it is shown.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::config::load::LoadError;
+use crate::base::fs;
+use crate::base::trouble::told;
+use crate::config::load::{LoadError, VAULT_FILE};
 use crate::config::{self, Dirs, Loaded};
+use crate::daemon::house::House;
+use crate::daemon::problems::Level;
 use crate::history::{self, OpenError};
 
 /// The name under which the git directory remembers the layout.
@@ -30,3 +40,93 @@ pub fn settle_layout(vault: &Path, name: &str) -> Result<(), OpenError> {
         None => history::remember(vault, LAYOUT, name),
     }
 }
+
+/// Knows how the settings files were when they were last looked at.
+#[derive(Debug)]
+pub struct Checker {
+    /// `key=value` of the command line.
+    overrides: Vec<String>,
+    seen: Mutex<Option<[Stamp; 2]>>,
+}
+
+/// What changes with every edit of a file: its inode, size, and the time of its last change.
+/// `None` where it is not there.
+type Stamp = Option<(u64, u64, i64, i64)>;
+
+impl Checker {
+    pub fn new(overrides: Vec<String>) -> Self {
+        Self { overrides, seen: Mutex::default() }
+    }
+
+    // A panic between leaves a look too many.
+    fn lock(&self) -> MutexGuard<'_, Option<[Stamp; 2]>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stamps(house: &House) -> [Stamp; 2] {
+    [house.vault.join(VAULT_FILE), house.dirs.user_settings()].map(|it| {
+        let meta = fs::stat(&it).ok()?;
+        Some((meta.ino(), meta.size(), meta.ctime(), meta.ctime_nsec()))
+    })
+}
+
+/// What a reload did.
+pub struct Reloaded {
+    /// Whether folders are called otherwise, which holds from the next start on.
+    pub layout_moved: bool,
+    pub warnings: Vec<String>,
+}
+
+/// Reads the settings again; keeps the last good ones where that fails.
+pub fn reload(house: &House) -> Result<Reloaded, LoadError> {
+    let mut seen = house.checker.lock();
+    *seen = Some(stamps(house));
+    let loaded = read(house)?;
+    let layout_moved = loaded.settings.layout != house.settings.get().layout;
+    house.settings.set(loaded.settings);
+    house.problems.clear(CHANGED);
+    Ok(Reloaded { layout_moved, warnings: loaded.warnings })
+}
+
+/// Looks whether somebody edited a settings file, and shows what that means: two `stat`s where
+/// nobody did.
+pub fn look(house: &House) {
+    let mut seen = house.checker.lock();
+    let now = stamps(house);
+    // The file of a vault that is gone is not deleted.
+    if *seen == Some(now) || !house.is_vault_there() {
+        return;
+    }
+    *seen = Some(now);
+    match read(house) {
+        Ok(loaded) if !loaded.settings.are_as(&house.settings.get()) => house.problems.report(
+            CHANGED,
+            Level::Note,
+            "The settings were changed, and the agent goes by the old ones",
+            "`remd reload` takes the new ones.",
+        ),
+        Ok(_) | Err(_) => house.problems.clear(CHANGED),
+    }
+}
+
+/// Reads the files, and shows what is wrong with them, if something is.
+fn read(house: &House) -> Result<Loaded, LoadError> {
+    let read = load(&house.vault, &house.dirs, &house.checker.overrides);
+    match &read {
+        Ok(loaded) => {
+            house.problems.clear("settings-error");
+            super::report_settings(&house.problems, &loaded.warnings);
+        }
+        Err(err) => house.problems.report(
+            "settings-error",
+            Level::Error,
+            &told(err),
+            "The last good settings go on; mend the file, which is noticed by itself.",
+        ),
+    }
+    read
+}
+
+/// The problem that says that a reload would change something.
+const CHANGED: &str = "settings-changed";

@@ -102,6 +102,12 @@ pub fn clear_left(record: &Path) -> Result<Option<PathBuf>, MountError> {
     Ok(Some(left.path))
 }
 
+/// Where the agent of this record has its mount, if the kernel has it; the mount is not touched.
+pub fn still_mounted(record: &Path) -> Option<PathBuf> {
+    let left = Record::at(record).read()?;
+    device_at(&left.path).map(|_| left.path)
+}
+
 fn put_away(left: &Left) -> Result<(), MountError> {
     clear(&left.path)?;
     left.remove_folder().map_err(MountError::Place)

@@ -15,8 +15,10 @@ pub struct AsOf {
     pub at: Option<CommitId>,
     /// Commits that the index has not reached.
     pub commits_behind: usize,
-    /// Edits on disk that are not committed, yet or for a reason.
+    /// Edits on disk that are not committed yet.
     pub edits_uncommitted: usize,
+    /// Paths that are kept out of the commits for a reason.
+    pub kept_out: usize,
     /// Why there may be edits on disk that nobody has seen.
     pub unseen: Option<&'static str>,
     /// Notes of which only the beginning is searched.
@@ -29,6 +31,7 @@ impl From<&Results> for AsOf {
             at: results.at,
             commits_behind: results.commits_behind,
             edits_uncommitted: results.edits_uncommitted,
+            kept_out: results.kept_out,
             unseen: results.unseen,
             notes_in_part: results.notes_in_part,
         }
@@ -54,6 +57,9 @@ impl AsOf {
                 counted(self.edits_uncommitted, "edit", "edits")
             ));
         }
+        if self.kept_out > 0 {
+            text.push_str(&format!(", {} kept out", self.kept_out));
+        }
         if let Some(why) = self.unseen {
             text.push_str(&format!(", {why}"));
         }
@@ -74,6 +80,7 @@ impl AsOf {
         self.at.is_some()
             && self.commits_behind == 0
             && self.edits_uncommitted == 0
+            && self.kept_out == 0
             && self.unseen.is_none()
     }
 }
@@ -95,13 +102,20 @@ mod tests {
         check(at, 3, 1, " as of 4f2c9e1, 3 commits behind, 1 edit uncommitted");
         check(None, 0, 0, ", nothing indexed yet");
         check(None, 2, 0, ", nothing indexed yet, 2 commits behind");
+        let kept = AsOf { at, kept_out: 2, ..AsOf::default() };
+        assert_eq!(kept.text(), " as of 4f2c9e1, 2 kept out");
+        let both = AsOf { edits_uncommitted: 1, ..kept };
+        assert_eq!(both.text(), " as of 4f2c9e1, 1 edit uncommitted, 2 kept out");
     }
 
     #[test]
     fn what_nobody_sees_is_not_current_and_a_part_is_named() {
         let at = CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc");
         let check = |edits_uncommitted, unseen, notes_in_part, text: &str| {
-            let as_of = AsOf { at, commits_behind: 0, edits_uncommitted, unseen, notes_in_part };
+            let kept_out = 0;
+            let commits_behind = 0;
+            let as_of =
+                AsOf { at, commits_behind, edits_uncommitted, kept_out, unseen, notes_in_part };
             assert_eq!(as_of.text(), text);
         };
         check(0, Some("vault gone"), 0, " as of 4f2c9e1, vault gone");

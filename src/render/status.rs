@@ -37,7 +37,11 @@ pub struct Status {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Agent {
+    /// Whether it runs and answers.
     pub running: bool,
+    /// What one that is there and does not answer is instead: `stopped` …
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent: Option<String>,
     pub pid: Option<u32>,
     pub since: Option<i64>,
     pub version: String,
@@ -172,7 +176,7 @@ pub struct Troubled {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Mount {
-    /// `mounted`, `off`, `failed`.
+    /// `mounted`, `off`, `failed`; `unknown` where the agent does not answer.
     pub state: String,
     pub path: Option<String>,
     pub why: Option<String>,
@@ -198,7 +202,7 @@ pub struct Mount {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Watch {
-    /// `inotify`, `polling`, `off`.
+    /// `inotify`, `polling`, `off`; `unknown` where the agent does not answer.
     pub mode: String,
     pub watches: usize,
     pub watch_limit: Option<usize>,
@@ -291,7 +295,7 @@ fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
     for it in &status.pending.at_work {
         lines.push(("at work", it.text(now)));
     }
-    lines.push(("index", index_line(&status.index)));
+    lines.push(("index", index_line(status)));
     lines.push(("mount", mount_line(&status.mount)));
     lines.push(("watch", watch_line(&status.watch)));
     if !status.secrets.is_empty() {
@@ -308,6 +312,10 @@ fn vault_line(status: &Status) -> String {
 }
 
 fn agent_line(agent: &Agent, now: i64) -> String {
+    if let Some(silent) = agent.silent.as_ref().filter(|_| !agent.running) {
+        let process = agent.pid.map_or(String::new(), |it| format!(" (process {it})"));
+        return format!("{silent}{process}");
+    }
     let mut line = if agent.running { "running" } else { "not running" }.to_owned();
     if let Some(since) = agent.since.filter(|_| agent.running) {
         line.push_str(&format!(" for {}", age(since, now)));
@@ -366,7 +374,9 @@ fn pending_line(status: &Status) -> String {
     if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
 }
 
-fn index_line(index: &Index) -> String {
+fn index_line(status: &Status) -> String {
+    let index = &status.index;
+    let is_unwell = status.problems.iter().any(|it| it.id == "index" && it.level == "error");
     let mut line = match (&index.commit, index.progress) {
         (_, Some(progress)) => format!("being built, {:.0} %", progress.clamp(0.0, 1.0) * 100.0),
         (None, None) => "empty".to_owned(),
@@ -378,16 +388,21 @@ fn index_line(index: &Index) -> String {
             let age = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             line.push_str(&format!(" for {}", age_text(age)));
         }
+    } else if is_unwell {
+        line.push_str(", not well (see the problem below)");
     } else if index.commit.is_some() && index.progress.is_none() {
         line.push_str(", current");
     }
     line.push_str(&format!(
-        "; {}, {}, {}, {}",
+        "; {}, {}, {}",
         counted(index.notes, "note", "notes"),
         counted(index.chunks, "chunk", "chunks"),
         counted(index.links, "link", "links"),
-        bytes_text(index.bytes)
     ));
+    // What cannot be looked at has no size.
+    if index.bytes > 0 || !is_unwell {
+        line.push_str(&format!(", {}", bytes_text(index.bytes)));
+    }
     if index.ambiguous_links > 0 {
         line.push_str(&format!(
             "; {} that could mean several notes",

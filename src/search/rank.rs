@@ -42,6 +42,7 @@ pub fn search(view: &IndexView, query: &Query, deadline: Instant) -> Result<Resu
         at: view.at(),
         commits_behind: 0,
         edits_uncommitted: 0,
+        kept_out: 0,
         unseen: None,
         notes_in_part: in_part(view, |card| filter.is_asked(card)),
         keyword: BranchState::Used(0),

@@ -12,8 +12,10 @@ pub struct Results {
     pub at: Option<CommitId>,
     /// Commits that the index has not reached.
     pub commits_behind: usize,
-    /// Edits on disk that are not committed, yet or for a reason.
+    /// Edits on disk that are not committed yet.
     pub edits_uncommitted: usize,
+    /// Paths that are kept out of the commits for a reason.
+    pub kept_out: usize,
     /// Why there may be edits on disk that nobody has seen.
     pub unseen: Option<&'static str>,
     /// Notes that the query is about and of which only the beginning is searched.

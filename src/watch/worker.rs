@@ -391,13 +391,15 @@ fn explain(err: &WatchFailed) -> (String, String) {
                 format!("inotify watch limit reached{now}"),
                 format!(
                     "`sudo sysctl {setting}=524288`; to keep it, write `{setting} = 524288` to \
-                     `/etc/sysctl.d/60-inotify.conf`"
+                     `/etc/sysctl.d/60-inotify.conf`. A raised limit is noticed by itself within a minute."
                 ),
             )
         }
         WatchFailed::Instances => (
             "limit of inotify instances or open files reached".into(),
-            "`sudo sysctl fs.inotify.max_user_instances=1024`, or a higher `ulimit -n`".into(),
+            "`sudo sysctl fs.inotify.max_user_instances=1024`, which is noticed by itself within a \
+             minute; or a higher `ulimit -n` and a restart."
+                .into(),
         ),
         WatchFailed::Nothing | WatchFailed::Dead | WatchFailed::Other(_) => (
             format!("inotify does not work here: {err}"),
@@ -421,6 +423,7 @@ mod tests {
         let (why, remedy) = explain(&WatchFailed::Limit);
         assert!(why.starts_with("inotify watch limit reached"));
         assert!(remedy.contains("sysctl") && remedy.contains("watches"));
+        assert!(remedy.contains("noticed by itself within a minute"));
         assert!(explain(&WatchFailed::Instances).1.contains("max_user_instances"));
     }
 }

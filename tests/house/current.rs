@@ -25,7 +25,7 @@ fn json(house: &House, query: &str) -> serde_json::Value {
 }
 
 #[test]
-fn what_is_kept_out_of_the_commits_is_uncommitted() {
+fn what_is_kept_out_of_the_commits_is_counted_apart() {
     let mut house = House::closed();
     fs::create_dir(&house.vault).unwrap();
     house.git(["init", "-q", "-b", "main"]);
@@ -44,24 +44,25 @@ fn what_is_kept_out_of_the_commits_is_uncommitted() {
     assert_eq!(house.run(["resume"]).code, 0);
     house.settle();
     assert_eq!(house.status()["pending"]["kept_out"][0]["path"], "a.md");
-    assert_eq!(as_of(&house, "zebra"), "1 edit uncommitted");
-    assert_eq!(json(&house, "zebra")["edits_uncommitted"], 1);
+    assert_eq!(as_of(&house, "zebra"), "1 kept out");
+    assert_eq!(json(&house, "zebra")["edits_uncommitted"], 0);
+    assert_eq!(json(&house, "zebra")["kept_out"], 1);
     if has_fuse("pages of links and nodes") {
         for page in ["note/a.md/links", "note/a.md/backlinks", "nodes/zebra"] {
             let page = house.cat(page);
-            assert!(page.ends_with(", 1 edit uncommitted\n"), "{page}");
+            assert!(page.ends_with(", 1 kept out\n"), "{page}");
         }
     }
 
     // Too large.
     house.write("big.md", "zebra\n".repeat(200_000));
     house.settle();
-    assert_eq!(as_of(&house, "zebra"), "2 edits uncommitted");
+    assert_eq!(as_of(&house, "zebra"), "2 kept out");
 
     // Gone, and held back.
     fs::remove_dir_all(house.at("notes")).unwrap();
     assert_eq!(house.run(["status", "--wait", "settled"]).code, 4);
-    assert_eq!(as_of(&house, "zebra"), "32 edits uncommitted");
+    assert_eq!(as_of(&house, "zebra"), "30 edits uncommitted, 2 kept out");
 
     assert_eq!(house.run(["accept"]).code, 0);
     fs::remove_file(house.at("big.md")).unwrap();

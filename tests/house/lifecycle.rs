@@ -294,8 +294,8 @@ fn bad_settings_end_a_start_with_the_unit_s_code_j06() {
             assert!(problems.contains("settings-error"), "{text}: {problems}");
             house.write("n.md", format!("alfa {}{text}", file.display()));
             house.settle();
+            // Mended, it is over by itself.
             fs::write(&file, good).unwrap();
-            assert_eq!(house.run(["reload"]).code, 0);
             assert!(!house.status()["problems"].to_string().contains("settings-error"));
         }
     }

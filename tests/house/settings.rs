@@ -305,3 +305,33 @@ fn a_hook_that_refuses_is_named_until_it_is_content() {
     house.settle_and_check();
     wait_for("the note to go", || problem(&house, "post-commit").is_none());
 }
+
+/// An edit of either settings file is noticed without a reload: what it would do, and what is wrong
+/// with it until it is mended or gone.
+#[test]
+fn an_edit_of_the_settings_is_noticed_and_taken_by_a_reload() {
+    let house = House::open();
+    house.write("n.md", "alfa\n");
+    house.settle_and_check();
+    let user = house.temp.path().join("home/.config/remd/config.yaml");
+    fs::create_dir_all(user.parent().unwrap()).unwrap();
+    let has = |id: &str| {
+        let problems = house.status()["problems"].clone();
+        problems.as_array().unwrap().iter().any(|it| it["id"] == id)
+    };
+    for file in [house.at("remd.yaml"), user] {
+        fs::write(&file, "commit:\n  quiet: soon\n").unwrap();
+        assert!(has("settings-error") && !has("settings-changed"), "{}", file.display());
+        fs::write(&file, "commit:\n  quiet: 70ms\n").unwrap();
+        assert!(!has("settings-error") && has("settings-changed"), "{}", file.display());
+        assert!(house.run(["status"]).stdout.contains("`remd reload` takes the new ones"));
+        assert_eq!(house.run(["reload"]).code, 0);
+        assert!(!has("settings-error") && !has("settings-changed"), "{}", file.display());
+        fs::write(&file, "comit:\n  quiet: 70ms\n").unwrap();
+        assert!(has("settings") && has("settings-changed"), "{}", file.display());
+        fs::remove_file(&file).unwrap();
+        assert!(!has("settings") && has("settings-changed"), "{}", file.display());
+        assert_eq!(house.run(["reload"]).code, 0);
+        assert!(!has("settings-changed"));
+    }
+}

@@ -46,6 +46,46 @@ fn a_full_disk_is_told_in_words_and_search_needs_no_room() {
     house.stop();
 }
 
+/// A folder that is closed to the user who runs the agent is named, with what opens it; nothing is
+/// called current meanwhile that is not.
+#[test]
+fn a_folder_that_is_closed_is_named_with_what_opens_it() {
+    if !is_root("a_folder_that_is_closed_is_named_with_what_opens_it") {
+        return;
+    }
+    let mut house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-qb", "main"]);
+    house.git(["config", "user.name", "Ada"]);
+    house.git(["config", "user.email", "ada@example.org"]);
+    house.write("n.md", "alfa 0\n");
+    house.give_to(USER);
+    house.start();
+    house.settle();
+    let close = |name: &str, mode| {
+        fs::set_permissions(house.at(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let cases = [("mem_metadata", 0o000, "index"), (".git/objects", 0o555, "commit")];
+    for (at, (name, mode, id)) in cases.into_iter().enumerate() {
+        close(name, mode);
+        house.write("n.md", format!("alfa {at} again\n"));
+        let place = house.at(name);
+        let place = place.to_str().unwrap();
+        let mode = format!("(mode {mode:03o})");
+        let opens = format!("chmod u+rwx '{place}'");
+        wait_for("the folder to be named", || problem(&house, id).is_some());
+        in_order(&named(&house, id), &["no permission", place, &mode, &opens]);
+        let line = house.run(["status"]).stdout;
+        let line = line.lines().find(|it| it.starts_with("  index")).unwrap().to_owned();
+        assert_eq!(line.contains(", current"), id != "index", "{line}");
+        assert!(!line.contains(" 0 B"), "{line}");
+        close(name, 0o755);
+        wait_for("it to be over", || problem(&house, id).is_none());
+        house.settle();
+    }
+    house.stop();
+}
+
 /// What follows from a vault that is gone is not told as a fault of its own.
 #[test]
 fn a_vault_that_is_gone_is_the_one_thing_that_is_wrong() {
@@ -58,6 +98,8 @@ fn a_vault_that_is_gone_is_the_one_thing_that_is_wrong() {
         let Some(lost) = problem(&house, "vault-lost") else { return false };
         let status = house.status();
         assert!(status["summary"].as_str().unwrap().starts_with("The vault at"), "{status:#}");
+        assert_eq!(status["pending"]["edits"], 0, "no note that is gone is an edit: {status:#}");
+        assert_eq!(status["pending"]["unseen"], "vault gone");
         for id in ["index", "watch", "commit"] {
             assert!(problem(&house, id).is_none(), "{id}: {status:#}");
         }

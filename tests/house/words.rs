@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::house::{House, is_there, wait_for};
+use crate::house::{House, has_fuse, is_there, wait_for};
 
 /// A script in the house, and the file that lets it end; it says by another that it began.
 struct Script {
@@ -196,6 +196,14 @@ fn a_stopped_agent_is_known_soon_and_named() {
     assert_eq!(said.code, 5, "{}", said.stdout);
     assert!(said.stdout.starts_with("unreachable: the agent (process "), "{}", said.stdout);
     assert!(said.stdout.contains("is stopped") && said.stdout.contains(&go_on), "{}", said.stdout);
+    let mount = match has_fuse("the mount line of a_stopped_agent_is_known_soon_and_named") {
+        true => format!("  mount    mounted at {}: does not answer\n", house.mount.display()),
+        false => "  mount    unknown\n".to_owned(),
+    };
+    let agent = format!("  agent    stopped (process {})\n", house.pid());
+    for line in [agent.as_str(), mount.as_str(), "  watch    unknown\n"] {
+        assert!(said.stdout.contains(line), "{line}: {}", said.stdout);
+    }
     for command in [&["status", "--wait", "settled"][..], &["pause"], &["reload"], &["accept"]] {
         let said = house.run(command);
         assert_eq!(said.code, 5, "{command:?}: {}", said.stderr);

@@ -110,6 +110,7 @@ impl Answers for Fake {
             at: self.as_of().at,
             commits_behind: 0,
             edits_uncommitted: 0,
+            kept_out: 0,
             unseen: None,
             notes_in_part: 0,
             keyword: BranchState::Used(3),

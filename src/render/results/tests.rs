@@ -41,6 +41,7 @@ fn results(hits: Vec<Hit>) -> Results {
         at: CommitId::from_hex("4f2c9e1d00000000000000000000000000000abc"),
         commits_behind: 0,
         edits_uncommitted: 0,
+        kept_out: 0,
         unseen: None,
         notes_in_part: 0,
         keyword: BranchState::Used(2),

@@ -10,6 +10,7 @@ fn well() -> Status {
         vault: "/home/ada/memory".to_owned(),
         agent: Agent {
             running: true,
+            silent: None,
             pid: Some(71),
             since: Some(1000),
             version: "0.1.0".to_owned(),
@@ -139,6 +140,31 @@ fn what_waits_is_said_once_and_in_plain_numbers() {
         "1 edit not committed yet (see the problem below)",
     );
     check(0, merge, "Edits wait: a merge is in progress", "nothing");
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_not_told_as_absent() {
+    let agent = Agent { pid: Some(71), silent: Some("stopped".to_owned()), ..Agent::default() };
+    let status = Status { agent, ..Status::default() };
+    let page = String::from_utf8(text(&status, 0)).unwrap();
+    assert!(page.contains("  agent    stopped (process 71)\n"), "{page}");
+}
+
+#[test]
+fn an_index_that_cannot_follow_is_not_told_as_current() {
+    let problem = Problem {
+        id: "index".to_owned(),
+        level: "error".to_owned(),
+        what: "The index cannot follow".to_owned(),
+        ..Problem::default()
+    };
+    let index = Index { bytes: 0, ..well().index };
+    let page = |problems| text(&Status { problems, index: index.clone(), ..well() }, 4600);
+    let page = |problems| String::from_utf8(page(problems)).unwrap();
+    let line =
+        "  index    at 4f2c9e1, not well (see the problem below); 1 note, 2 chunks, 0 links\n";
+    assert!(page(vec![problem.clone()]).contains(line), "{}", page(vec![problem]));
+    assert!(page(Vec::new()).contains("at 4f2c9e1, current; 1 note, 2 chunks, 0 links, 0 B\n"));
 }
 
 #[test]
