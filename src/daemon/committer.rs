@@ -21,7 +21,7 @@ use crate::daemon::unseen::{self, Filtering};
 use crate::history::{
     Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
 };
-use crate::render::status::{Committing, KeptOut};
+use crate::render::status::Committing;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Hints, Settle, Skip};
 
@@ -423,11 +423,8 @@ impl Committer {
             None => self.history.head().ok().flatten(),
         };
         self.report_hook();
-        let kept_out: Vec<KeptOut> = self
-            .kept_out
-            .iter()
-            .map(|(path, why)| KeptOut { path: path.to_string(), why: why.to_string() })
-            .collect();
+        let kept_out = unseen::listed(&self.kept_out);
+        let skipped = unseen::listed(&self.skipped);
         let held: Vec<VaultPath> = snapshot.held.iter().cloned().collect();
         let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
         self.filtering.note(&self.kept_out);
@@ -447,6 +444,7 @@ impl Committer {
             ledger.waiting_for = None;
             ledger.kept_out = kept_out;
             ledger.filtering_paths = filtering.iter().map(|it| 1 + it.more).sum();
+            ledger.skipped = skipped;
             ledger.filtering = filtering;
             ledger.unreadable_folders = unreadable_folders;
             ledger.held = held;

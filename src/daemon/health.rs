@@ -99,6 +99,7 @@ pub fn status(house: &House) -> Status {
                 .map(|it| it.to_string())
                 .collect(),
             kept_out: ledger.kept_out,
+            skipped: ledger.skipped,
             at_work: at_work(house),
             committing: ledger.committing,
             unseen: unseen(house).map(str::to_owned),

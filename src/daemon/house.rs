@@ -71,6 +71,8 @@ pub struct Ledger {
     /// Why edits wait longer than the quiet window, for people.
     pub waiting_for: Option<String>,
     pub kept_out: Vec<KeptOut>,
+    /// What is not looked into.
+    pub skipped: Vec<KeptOut>,
     /// Which of it a filter is at work on.
     pub filtering: Vec<AtWork>,
     /// How many paths that is.

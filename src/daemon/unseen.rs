@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::base::clock;
 use crate::daemon::problems::{Level, Problems};
 use crate::history::{HeldLock, History, Kept};
-use crate::render::status::AtWork;
+use crate::render::status::{AtWork, KeptOut};
 use crate::vault::VaultPath;
 use crate::watch::Skip;
 
@@ -54,6 +54,14 @@ impl Filtering {
         of_each.into_values().collect()
     }
 }
+
+/// As `status --json` lists it.
+pub fn listed<W: std::fmt::Display>(all: &BTreeMap<VaultPath, W>) -> Vec<KeptOut> {
+    all.iter().map(|(path, why)| KeptOut { path: path.to_string(), why: why.to_string() }).collect()
+}
+
+/// So many paths a problem names.
+const NAMED: usize = 5;
 
 /// Names what stays out of the commits. A filter that is at work is no trouble.
 pub fn report_kept_out(problems: &Problems, kept_out: &BTreeMap<VaultPath, Kept>) {
@@ -130,11 +138,18 @@ pub fn report_skipped(problems: &Problems, skipped: &BTreeMap<VaultPath, Skip>) 
             "There is no text in it to commit. List it in `.gitignore` if that is meant.",
         ),
     };
+    let alike = |it: &Skip| std::mem::discriminant(it) == std::mem::discriminant(why);
+    let same: Vec<_> = skipped.iter().filter(|it| alike(it.1)).map(|it| it.0).collect();
+    let named: Vec<_> = same.iter().take(NAMED).map(|it| format!("`{it}`")).collect();
     let what = match skipped.len() {
         1 => format!("`{path}` is not looked into: {why}"),
-        count => format!("{count} places are not looked into, as `{path}`: {why}"),
+        count => format!("{count} places are not looked into, as {}: {why}", named.join(", ")),
     };
-    problems.report("skipped", level, &what, remedy);
+    let remedy = match skipped.len() == named.len() {
+        true => remedy.to_owned(),
+        false => format!("{remedy} `remd status --json` names them all."),
+    };
+    problems.report("skipped", level, &what, &remedy);
 }
 
 /// Names what no path in the vault may be called.

@@ -27,6 +27,10 @@ pub enum Kept {
     Twin,
     /// It stands where git has a submodule, or below that.
     Submodule,
+    /// A submodule whose commit is not the one that HEAD records.
+    ModuleMoved,
+    /// A submodule whose folder is gone.
+    ModuleGone,
     /// A folder that remd makes itself, and that git tracks.
     Derived,
     /// Its index entry is marked so, and this is no sparse checkout.
@@ -53,6 +57,8 @@ impl std::fmt::Display for Kept {
             Self::Name => f.write_str("a name that Git refuses"),
             Self::Twin => f.write_str("not to be told from another note by this disk"),
             Self::Submodule => f.write_str("in the place of a submodule"),
+            Self::ModuleMoved => f.write_str("a submodule at another commit than recorded"),
+            Self::ModuleGone => f.write_str("a submodule whose folder is gone"),
             Self::Derived => f.write_str("made by remd, and tracked by Git"),
             Self::SkipWorktree => f.write_str("changed, and marked skip-worktree"),
             Self::AssumeUnchanged => f.write_str("changed, and marked assume-unchanged"),
@@ -74,6 +80,20 @@ impl Kept {
             Self::Derived => {
                 return format!("Run `git rm -r --cached {path}` in the vault, and `git commit`.")
                     .into();
+            }
+            Self::ModuleMoved => {
+                return format!(
+                    "remd records no submodule's commit: run `git add {path}` and `git commit` in \
+                     the vault; `git submodule update {path}` goes back to the recorded one."
+                )
+                .into();
+            }
+            Self::ModuleGone => {
+                return format!(
+                    "`git submodule update --init {path}` brings it back; if that is meant, run \
+                     `git rm {path}` and `git commit` in the vault."
+                )
+                .into();
             }
             Self::SkipWorktree => return unmark("--no-skip-worktree").into(),
             Self::AssumeUnchanged => return unmark("--no-assume-unchanged").into(),

@@ -29,6 +29,7 @@ use crate::history::git_index::{GitIndex, kind_of};
 use crate::history::index_image::Entry;
 use crate::history::kept::Kept;
 use crate::history::marked::{self, derived_folder};
+use crate::history::module;
 use crate::history::objects::{TreeView, may_stand_in_a_tree};
 use crate::history::on_disk::{Disk, Ways};
 use crate::history::place::Place;
@@ -221,7 +222,14 @@ impl<'a> Looker<'a> {
         }
         let is_gitlink = entry.is_some_and(|it| it.mode == Mode::COMMIT);
         match disk {
-            Disk::Folder | Disk::Gone if is_gitlink => {}
+            Disk::Folder | Disk::Gone if is_gitlink => {
+                let is_left_out = entry.is_some_and(|it| it.flags.contains(Flags::SKIP_WORKTREE));
+                if !is_left_out {
+                    let changed = module::change(&self.place.disk(path), staged, in_head);
+                    self.findings.kept.extend(changed.map(|it| (path.clone(), it)));
+                    self.findings.later.insert(path.clone(), module::LOOK);
+                }
+            }
             Disk::Submodule if !is_tracked && self.is_ignored(rela) => {}
             Disk::Submodule => {
                 if fs::lstat_if_there(&self.place.disk(path)).is_ok_and(|it| it.is_some()) {

@@ -35,6 +35,7 @@ mod made;
 mod marked;
 pub mod message;
 mod missing;
+mod module;
 mod objects;
 mod on_disk;
 mod open;

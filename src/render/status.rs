@@ -71,6 +71,9 @@ pub struct Pending {
     pub held_examples: Vec<String>,
     /// Paths kept out of the branch and why (too large, staged by a person, unreadable).
     pub kept_out: Vec<KeptOut>,
+    /// Places that are not looked into, and why: repositories of their own, other file systems.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<KeptOut>,
     /// Filters, hooks and signatures under way.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_work: Vec<AtWork>,

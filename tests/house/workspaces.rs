@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::adopt::{digest, git, house, repository, write};
-use crate::house::{has_fuse, wait_for};
+use crate::house::{House, has_fuse, wait_for};
 
 #[test]
 fn an_obsidian_vault_keeps_its_own_folders() {
@@ -249,6 +249,69 @@ fn the_past_of_a_partial_clone_says_what_is_not_here() {
     let diff = house.run(["diff", "HEAD~1"]);
     assert_eq!(diff.code, 0, "{}", diff.stderr);
     assert!(diff.stdout.contains("# p1.md is not in") && diff.stdout.contains("+third too\n"));
+}
+
+/// Git's own list names it, and remd with it; the same for what nobody looks into.
+#[test]
+fn a_submodule_that_is_not_as_recorded_is_named() {
+    let mut house = house();
+    let inner = house.root().join("inner");
+    repository(&house, &inner, &["-b", "main"]);
+    repository(&house, &house.vault, &["-b", "main"]);
+    let vault = house.vault.clone();
+    let by_file = ["-c", "protocol.file.allow=always", "submodule"];
+    git(&house, &vault, &[&by_file[..], &["add", "-q", "../inner", "sm"]].concat());
+    git(&house, &vault, &["commit", "-q", "-m", "with a submodule"]);
+    house.start();
+    house.settle();
+    let kept = |house: &House| house.status()["pending"]["kept_out"].clone();
+    assert_eq!(kept(&house), serde_json::json!([]));
+
+    // A commit in it raises no event: it is named by the next look, staged or not.
+    write(&vault.join("sm"), "new.md", "new\n");
+    git(&house, &vault.join("sm"), &["add", "-A"]);
+    git(&house, &vault.join("sm"), &["commit", "-q", "-m", "inside"]);
+    assert_eq!(git(&house, &vault, &["status", "--porcelain"]), " M sm");
+    let named = |house: &House, why: &str, remedy: &str| {
+        house.settle();
+        let kept = kept(house);
+        assert!(
+            kept[0]["path"] == "sm" && kept[0]["why"].as_str().unwrap().contains(why),
+            "{kept}"
+        );
+        let said = house.run(["status"]).stdout;
+        assert!(said.contains(remedy) && !said.starts_with("ok"), "{said}");
+    };
+    named(&house, "another commit than recorded", "`git add sm` and `git commit`");
+    git(&house, &vault, &["add", "sm"]);
+    named(&house, "another commit than recorded", "`git submodule update sm`");
+    git(&house, &vault, &["commit", "-q", "-m", "moved"]);
+    house.settle();
+    assert_eq!(kept(&house), serde_json::json!([]));
+
+    fs::remove_dir_all(vault.join("sm")).unwrap();
+    assert_eq!(git(&house, &vault, &["status", "--porcelain"]), " D sm");
+    named(&house, "whose folder is gone", "`git submodule update --init sm`");
+    git(&house, &vault, &["submodule", "update", "-q", "--init", "sm"]);
+    house.settle();
+    assert_eq!(kept(&house), serde_json::json!([]));
+    assert_eq!(git(&house, &vault, &["status", "--porcelain"]), "");
+
+    for at in 0..7 {
+        repository(&house, &vault.join(format!("n{at}")), &["-b", "main"]);
+    }
+    house.settle();
+    let skipped = house.status()["pending"]["skipped"].clone();
+    let paths: Vec<_> = skipped.as_array().unwrap().iter().map(|it| &it["path"]).collect();
+    assert_eq!(paths, ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "sm"]);
+    assert_eq!(skipped[7]["why"], "is a repository of its own");
+    let said = house.run(["status"]).stdout;
+    assert!(
+        said.contains("8 places are not looked into, as `n0`, `n1`, `n2`, `n3`, `n4`:"),
+        "{said}"
+    );
+    assert!(said.contains("names them all"), "{said}");
+    house.stop();
 }
 
 /// A file system that is unmounted at the end, whatever the test says.

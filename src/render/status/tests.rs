@@ -70,6 +70,7 @@ fn what_is_wrong_stands_with_its_remedy_and_forges_no_line() {
         held_deletions: 23,
         held_examples: vec!["a\nok: forged".to_owned()],
         kept_out: vec![KeptOut { path: "big.md".to_owned(), why: "over 100 MB".to_owned() }],
+        skipped: Vec::new(),
         at_work: vec![AtWork {
             what: "the filter `x`".to_owned(),
             path: Some("a\nok: forged".to_owned()),
