@@ -15,14 +15,22 @@ use crate::base::fs::{self, PathError};
 /// Holds the lock until dropped.
 #[derive(Debug)]
 pub struct DirLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a child of ours between its fork and its exec has the file too.
+        // What fails is left to the kernel.
+        let _closed_soon = self.file.unlock();
+    }
 }
 
 /// Takes the lock, or gives `None` where somebody holds it.
 pub fn try_lock_dir(dir: &Path) -> Result<Option<DirLock>, PathError> {
     let file = fs::open(dir)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(DirLock { _file: file })),
+        Ok(()) => Ok(Some(DirLock { file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(source)) => {
             let source = io::Error::new(source.kind(), format!("no lock to be had: {source}"));
@@ -69,6 +77,16 @@ pub fn is_suspended(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_that_has_the_file_keeps_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = try_lock_dir(dir.path()).unwrap().unwrap();
+        let inherited = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(try_lock_dir(dir.path()).unwrap().is_some());
+        drop(inherited);
+    }
 
     #[test]
     fn a_second_name_of_the_directory_meets_the_same_lock() {
