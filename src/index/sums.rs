@@ -4,7 +4,9 @@
 //! through windows of documents, so that memory is small and stays in the processor's cache.
 //! The notes are added up first. A chunk has no word that its note does not have, so what the
 //! words of a note could give a chunk at the most tells which notes can be among the best: only
-//! their chunks are looked up. Any thread.
+//! their chunks are looked up. Words that cannot bring a note among the best, not even all of them
+//! together, are only looked up in notes that have another word (MaxScore: Turtle and Flood, Query
+//! evaluation: strategies and optimizations, 1995). Any thread.
 //!
 //! **Invariant:** a note that is given has each clause counted once for each document; a note that
 //! is left out could not score more than what was asked for.
@@ -72,15 +74,16 @@ pub(super) struct Wanted<'a> {
     pub(super) more_than: Option<f32>,
 }
 
-/// Documents that are added up at once.
-const WINDOW: DocId = 1 << 15;
+/// Documents that are added up at once; few in tests, which have few.
+const WINDOW: DocId = if cfg!(test) { 1 << 6 } else { 1 << 15 };
 /// Marks a note that has some clause.
 const TOUCHED: u32 = 1 << 31;
 /// Marks a note that is named.
 const NAMED: u32 = 1 << 30;
 /// Words that have a mark of their own.
 const MARKS: usize = 30;
-/// Sums of the same parts in another order differ by less.
+/// Sums of the same parts in another order differ by less. They are made in double precision, so
+/// that what is shown does not depend on the order.
 const ROUNDING: f32 = 1.0001;
 
 /// Gives `each` the notes of a segment that score more than is asked for, and perhaps others, in
@@ -103,37 +106,54 @@ pub(super) fn blocks(
             go_on,
         );
     };
-    let mut notes = Vec::new();
+    let mut notes: Vec<Listed> = Vec::new();
     let mut chunks = Vec::new();
     // What the words with a mark could give a chunk.
     let mut reach = [0.0; MARKS];
     for (clause, mark) in clauses.iter().zip(marks) {
         let Some(cursor) = Cursor::of(clause, reader)? else { continue };
         match clause.part {
-            Part::Note => notes.push((cursor, mark | TOUCHED)),
+            Part::Note => notes.push(Listed { cursor, mark: mark | TOUCHED, most: clause.most() }),
             Part::Chunk { .. } => {
                 reach[mark.trailing_zeros() as usize] += clause.most();
                 chunks.push((cursor, mark));
             }
         }
     }
+    for listed in &mut notes {
+        listed.most += most_of(listed.mark, &reach);
+    }
+    // What says least for its length comes last.
+    notes.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    let mut light: Vec<Listed> = Vec::new();
+    let mut light_most = 0.0;
     let mut named = wanted.named.iter().peekable();
     let mut more_than = wanted.more_than;
     let mut sums = vec![0.0; WINDOW as usize];
     let mut seen = vec![0; WINDOW as usize];
     let mut scores = Vec::new();
-    while let Some(first) = notes.iter().map(|it| it.0.doc()).min().filter(|it| *it != TERMINATED) {
+    loop {
+        // A named note is given for any word, so that none is light.
+        while let (Some(least), Some(last)) = (more_than, notes.last())
+            && wanted.named.is_empty()
+            && (light_most + last.most) * ROUNDING <= least
+        {
+            light_most += last.most;
+            light.extend(notes.pop());
+        }
+        let first = notes.iter().map(|it| it.cursor.doc()).min().filter(|it| *it != TERMINATED);
+        let Some(first) = first else { break };
         if !go_on() {
             break;
         }
         let start = first - first % WINDOW;
-        for (cursor, mark) in &mut notes {
+        for Listed { cursor, mark, .. } in &mut notes {
             cursor.add(start, |at, score| {
-                sums[at] += score;
+                sums[at] += f64::from(score);
                 seen[at] |= *mark;
             });
         }
-        notes.retain(|it| it.0.doc() != TERMINATED);
+        notes.retain(|it| it.cursor.doc() != TERMINATED);
         while let Some(doc) = named.next_if(|it| **it < start.saturating_add(WINDOW)) {
             if let Some(seen) = doc.checked_sub(start).and_then(|at| seen.get_mut(at as usize)) {
                 *seen |= NAMED;
@@ -148,13 +168,26 @@ pub(super) fn blocks(
                 if marks & TOUCHED == 0 {
                     continue;
                 }
-                let note = std::mem::take(&mut sums[at]);
-                let most = note + most_of(marks, &reach);
-                let is_short = more_than.is_some_and(|it| most * ROUNDING <= it);
-                if is_short && marks & NAMED == 0 {
+                let mut marks = marks;
+                let mut note = std::mem::take(&mut sums[at]);
+                let is_short = |note: f64, marks, light_most: f32| {
+                    let most = note as f32 + most_of(marks, &reach) + light_most;
+                    marks & NAMED == 0 && more_than.is_some_and(|it| most * ROUNDING <= it)
+                };
+                if is_short(note, marks, light_most) {
                     continue;
                 }
                 let doc = start + DocId::try_from(at).unwrap_or(0);
+                for Listed { cursor, mark, .. } in &mut light {
+                    if let Some(score) = cursor.seek(doc) {
+                        note += f64::from(score);
+                        marks |= *mark;
+                    }
+                }
+                if is_short(note, marks, 0.0) {
+                    continue;
+                }
+                let note = note as f32;
                 let end = wanted.notes.end_of(doc);
                 let (chunk, passage) = best_chunk(&mut chunks, marks, doc + 1..end, &mut scores);
                 more_than = each(Sums { doc, note, chunk, passage });
@@ -162,6 +195,24 @@ pub(super) fn blocks(
         }
     }
     Ok(())
+}
+
+/// A clause on notes.
+struct Listed<'a> {
+    cursor: Cursor<'a>,
+    mark: u32,
+    /// What it could give a note and its best chunk at the most.
+    most: f32,
+}
+
+impl Listed<'_> {
+    /// What it could give for each note it has.
+    fn share(&self) -> f32 {
+        match &self.cursor {
+            Cursor::Word { postings, .. } => self.most / postings.doc_freq().max(1) as f32,
+            Cursor::Phrase(_) => f32::INFINITY,
+        }
+    }
 }
 
 /// A mark for each clause, that of a clause on chunks being the one of the clause it is under;
@@ -199,17 +250,17 @@ fn best_chunk(
     cursors: &mut [(Cursor, u32)],
     marks: u32,
     docs: Range<DocId>,
-    scores: &mut Vec<f32>,
+    scores: &mut Vec<f64>,
 ) -> (u32, f32) {
     scores.clear();
     scores.resize(docs.len(), 0.0);
     for (cursor, _) in cursors.iter_mut().filter(|it| it.1 & marks != 0) {
-        cursor.add_from(docs.start, docs.end, |at, score| scores[at] += score);
+        cursor.add_from(docs.start, docs.end, |at, score| scores[at] += f64::from(score));
     }
     let mut best = (0, 0.0);
-    for (at, score) in (0..).zip(scores.iter()) {
-        if *score > best.1 {
-            best = (at, *score);
+    for (at, score) in (0..).zip(scores.iter().map(|it| *it as f32)) {
+        if score > best.1 {
+            best = (at, score);
         }
     }
     best
@@ -235,7 +286,7 @@ fn all_blocks(
         }
         let start = first - first % WINDOW;
         for cursor in &mut cursors {
-            cursor.add(start, |at, score| sums[at] += score);
+            cursor.add(start, |at, score| sums[at] += f64::from(score));
         }
         cursors.retain(|it| it.doc() != TERMINATED);
         collect(start, &mut sums, notes, &mut open, &mut each);
@@ -259,7 +310,7 @@ pub(super) fn score_of(
 /// Reads the window and leaves it empty.
 fn collect(
     start: DocId,
-    sums: &mut [f32],
+    sums: &mut [f64],
     notes: &NoteDocs,
     // With where the next note begins.
     open: &mut Option<(Sums, DocId)>,
@@ -271,7 +322,7 @@ fn collect(
         }
         let first = start + DocId::try_from(at * 64).unwrap_or(0);
         for (doc, sum) in (first..).zip(few) {
-            let score = std::mem::take(sum);
+            let score = std::mem::take(sum) as f32;
             if score == 0.0 {
                 continue;
             }
