@@ -16,13 +16,13 @@ fn can_be_others(test: &str) -> bool {
     has_fuse(test) && is_root(test)
 }
 
-/// Only root becomes somebody else.
+/// Only root becomes somebody else and mounts what it likes.
 pub fn is_root(test: &str) -> bool {
     // SAFETY: geteuid(2) takes nothing and can't fail.
     if unsafe { libc::geteuid() } == 0 {
         return true;
     }
-    let line = format!("left out, it needs root to become other users: {test}\n");
+    let line = format!("left out, it needs root: {test}\n");
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
     false
 }
