@@ -110,7 +110,8 @@ impl Guard {
     /// Whether all that is always there is gone.
     pub(super) fn is_taken_away(&self) -> bool {
         let mut lasting = self.files.keys().filter(|it| is_lasting(it)).peekable();
-        lasting.peek().is_some() && lasting.all(|it| print_of(it).is_none())
+        lasting.peek().is_some()
+            && lasting.all(|it| fs::lstat_if_there(it).is_ok_and(|it| it.is_none()))
     }
 
     fn check_pages(&self) -> Result<(), Damage> {

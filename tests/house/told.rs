@@ -73,7 +73,7 @@ fn a_folder_that_is_closed_is_named_with_what_opens_it() {
         let place = place.to_str().unwrap();
         let mode = format!("(mode {mode:03o})");
         let opens = format!("chmod u+rwx '{place}'");
-        wait_for("the folder to be named", || problem(&house, id).is_some());
+        wait_for("the folder to be named", || named(&house, id).contains("chmod"));
         in_order(&named(&house, id), &["no permission", place, &mode, &opens]);
         let line = house.run(["status"]).stdout;
         let line = line.lines().find(|it| it.starts_with("  index")).unwrap().to_owned();
