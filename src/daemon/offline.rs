@@ -263,13 +263,12 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
             IndexStatus::default()
         }
     };
-    let off = || "off".to_owned();
     // What an agent does that cannot be asked, nobody knows; its mount is in the kernel's table.
     let (agent, mount, watch, unseen) = match &unreachable {
         None => (
             Agent::default(),
-            Mount { state: off(), ..Mount::default() },
-            Watch { mode: off(), ..Watch::default() },
+            mount_left(vault, dirs),
+            Watch { mode: "off".to_owned(), ..Watch::default() },
             "no agent looks at the disk",
         ),
         Some(it) => (
@@ -314,6 +313,18 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
         watch,
         secrets: health::SECRETS.to_owned(),
         problems,
+    }
+}
+
+/// How the mount stands where no agent runs: one that was killed leaves it behind.
+fn mount_left(vault: &Path, dirs: &Dirs) -> Mount {
+    let left = mount::still_mounted(&dirs.mount_record(vault));
+    let why = "dead, as its agent was killed; the next `remd up`, or `remd unmount`, clears it";
+    Mount {
+        state: if left.is_some() { "failed" } else { "off" }.to_owned(),
+        why: left.is_some().then(|| why.to_owned()),
+        path: left.map(|it| it.display().to_string()),
+        ..Mount::default()
     }
 }
 

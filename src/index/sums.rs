@@ -381,8 +381,27 @@ impl<'a> Cursor<'a> {
 
     /// Gives the scores of the window that begins at `start`, by place in it. Nothing before the
     /// window is left.
-    fn add(&mut self, start: DocId, mut to: impl FnMut(usize, f32)) {
-        let end = start.saturating_add(WINDOW);
+    fn add(&mut self, start: DocId, to: impl FnMut(usize, f32)) {
+        self.give(start, start.saturating_add(WINDOW), to);
+    }
+
+    /// Gives the scores of a few documents, all of them behind those asked for before.
+    fn add_from(&mut self, start: DocId, end: DocId, to: impl FnMut(usize, f32)) {
+        if start >= end {
+            return;
+        }
+        match self {
+            Self::Word { postings, at, .. } => *at = postings.seek(start),
+            Self::Phrase(scorer) if scorer.doc() < start => {
+                scorer.seek(start);
+            }
+            Self::Phrase(_) => {}
+        }
+        self.give(start, end, to);
+    }
+
+    /// Gives the scores from here up to `end`, by place behind `start`.
+    fn give(&mut self, start: DocId, end: DocId, mut to: impl FnMut(usize, f32)) {
         match self {
             Self::Word { postings, at, norms, weight } => loop {
                 let rest = postings.docs().iter().zip(postings.freqs()).skip(*at);
@@ -402,43 +421,6 @@ impl<'a> Cursor<'a> {
             },
             Self::Phrase(scorer) => {
                 let mut doc = scorer.doc();
-                while doc < end {
-                    to((doc - start) as usize, scorer.score());
-                    doc = scorer.advance();
-                }
-            }
-        }
-    }
-
-    /// Gives the scores of a few documents, all of them behind those asked for before.
-    fn add_from(&mut self, start: DocId, end: DocId, mut to: impl FnMut(usize, f32)) {
-        if start >= end {
-            return;
-        }
-        match self {
-            Self::Word { postings, at, norms, weight } => {
-                *at = postings.seek(start);
-                loop {
-                    let rest = postings.docs().iter().zip(postings.freqs()).skip(*at);
-                    for (doc, frequency) in rest {
-                        if *doc >= end {
-                            return;
-                        }
-                        let norm = norms.fieldnorm_id(*doc);
-                        to((*doc - start) as usize, weight.score(norm, *frequency));
-                    }
-                    postings.advance();
-                    *at = 0;
-                    if postings.docs().is_empty() {
-                        return;
-                    }
-                }
-            }
-            Self::Phrase(scorer) => {
-                let mut doc = scorer.doc();
-                if doc < start {
-                    doc = scorer.seek(start);
-                }
                 while doc < end {
                     to((doc - start) as usize, scorer.score());
                     doc = scorer.advance();

@@ -66,19 +66,25 @@ fn complaints(house: &House) -> usize {
     log.lines().filter(|it| it.contains("ERROR") || it.contains("WARN")).count()
 }
 
-#[test]
-fn a_full_disk_is_named_and_the_edit_comes_when_there_is_room() {
+/// An agent whose disk is full: `a.md` said `alfa one` before, and `alfa two` is on the disk, but
+/// Git's data does not fit until `.git/filler` goes.
+pub fn on_a_full_disk() -> (House, Disk) {
     let mut house = House::closed();
     let disk = Disk::mount(&house.vault, "size=8m");
     house.git(["init", "-qb", "main"]);
     house.write("a.md", "alfa one\n");
     house.start();
     house.settle_and_check();
-    // The note is on the disk before it is full; only Git's data does not fit.
     house.run(["pause"]);
     house.write("a.md", "alfa two\n");
     disk.fill(&house.at(".git/filler"));
     house.run(["resume"]);
+    (house, disk)
+}
+
+#[test]
+fn a_full_disk_is_named_and_the_edit_comes_when_there_is_room() {
+    let (mut house, _disk) = on_a_full_disk();
     let said = named(&house, "commit");
     assert!(said.contains("No space left") && said.contains("Free some space"), "{said}");
     let settled = house.run(["status", "--wait", "settled", "--timeout", "3s"]);

@@ -101,6 +101,11 @@ fn ten_kills_and_the_mount_comes_back_by_itself_g01() {
         house.kill();
         let dead = fs::metadata(&house.mount).unwrap_err();
         assert_eq!(dead.raw_os_error(), ENOTCONN, "{round}: {dead}");
+        let told = &house.status()["mount"];
+        assert!(
+            told["state"] == "failed" && told["path"] == house.mount.to_str().unwrap(),
+            "{told}"
+        );
         house.start();
         wait_mounted(&house);
         let dead_elsewhere = fs::metadata(&bound).map_err(|it| it.raw_os_error());

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use crate::house::{House, Said, wait_for};
-use crate::machine::{Disk, named, problem};
+use crate::machine::{named, on_a_full_disk, problem};
 use crate::users::{USER, is_root};
 
 /// The words stand in this order.
@@ -18,16 +18,7 @@ fn in_order(text: &str, words: &[&str]) {
 
 #[test]
 fn a_full_disk_is_told_in_words_and_search_needs_no_room() {
-    let mut house = House::closed();
-    let disk = Disk::mount(&house.vault, "size=8m");
-    house.git(["init", "-qb", "main"]);
-    house.write("a.md", "alfa one\n");
-    house.start();
-    house.settle_and_check();
-    house.run(["pause"]);
-    house.write("a.md", "alfa two\n");
-    disk.fill(&house.at(".git/filler"));
-    house.run(["resume"]);
+    let (mut house, disk) = on_a_full_disk();
     let git = house.at(".git");
     let words = [git.to_str().unwrap(), "the disk is full", "No space left", "Free some space"];
     in_order(&named(&house, "commit"), &words);
