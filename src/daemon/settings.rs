@@ -10,8 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::base::fs;
 use crate::base::trouble::told;
+use crate::base::{fault, fs};
 use crate::config::load::{LoadError, VAULT_FILE};
 use crate::config::{self, Dirs, Loaded};
 use crate::daemon::house::House;
@@ -80,9 +80,7 @@ pub struct Reloaded {
 
 /// Reads the settings again; keeps the last good ones where that fails.
 pub fn reload(house: &House) -> Result<Reloaded, LoadError> {
-    let mut seen = house.checker.lock();
-    *seen = Some(stamps(house));
-    let loaded = read(house)?;
+    let loaded = read(house, &mut house.checker.lock())?;
     let layout_moved = loaded.settings.layout != house.settings.get().layout;
     house.settings.set(loaded.settings);
     house.problems.clear(CHANGED);
@@ -93,13 +91,11 @@ pub fn reload(house: &House) -> Result<Reloaded, LoadError> {
 /// nobody did.
 pub fn look(house: &House) {
     let mut seen = house.checker.lock();
-    let now = stamps(house);
     // The file of a vault that is gone is not deleted.
-    if *seen == Some(now) || !house.is_vault_there() {
+    if *seen == Some(stamps(house)) || !house.is_vault_there() {
         return;
     }
-    *seen = Some(now);
-    match read(house) {
+    match read(house, &mut seen) {
         Ok(loaded) if !loaded.settings.are_as(&house.settings.get()) => house.problems.report(
             CHANGED,
             Level::Note,
@@ -111,8 +107,13 @@ pub fn look(house: &House) {
 }
 
 /// Reads the files, and shows what is wrong with them, if something is.
-fn read(house: &House) -> Result<Loaded, LoadError> {
-    let read = load(&house.vault, &house.dirs, &house.checker.overrides);
+fn read(house: &House, seen: &mut Option<[Stamp; 2]>) -> Result<Loaded, LoadError> {
+    let now = stamps(house);
+    let read = fs::at("read", &house.vault.join(VAULT_FILE), fault::error("settings.read"))
+        .map_err(LoadError::from)
+        .and_then(|()| load(&house.vault, &house.dirs, &house.checker.overrides));
+    // What cannot be read may be readable later without an edit.
+    *seen = Some(now).filter(|_| !matches!(read, Err(LoadError::Read(_))));
     match &read {
         Ok(loaded) => {
             house.problems.clear("settings-error");

@@ -306,6 +306,26 @@ fn a_hook_that_refuses_is_named_until_it_is_content() {
     wait_for("the note to go", || problem(&house, "post-commit").is_none());
 }
 
+/// A file that cannot be read for a moment is read again without an edit.
+#[test]
+fn settings_that_can_be_read_again_are_no_problem_any_more() {
+    let mut house = House::closed();
+    let faults = house.temp.path().join("faults");
+    fs::write(&faults, "").unwrap();
+    house.env("REMD_FAULTS", faults.to_str().unwrap());
+    house.write("n.md", "alfa\n");
+    house.git(["init", "-qb", "main"]);
+    house.start();
+    house.settle();
+    fs::write(&faults, "settings.read=24\n").unwrap();
+    house.write("remd.yaml", "commit:\n  quiet: 70ms\n");
+    let error = || problem(&house, "settings-error");
+    wait_for("the error", || error().is_some());
+    assert!(error().unwrap()["what"].to_string().contains("remd.yaml"));
+    fs::write(&faults, "").unwrap();
+    wait_for("its end", || error().is_none() && problem(&house, "settings-changed").is_some());
+}
+
 /// An edit of either settings file is noticed without a reload: what it would do, and what is wrong
 /// with it until it is mended or gone.
 #[test]
