@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::trouble::{Trouble, told};
@@ -425,7 +426,8 @@ impl Committer {
         self.report_hook();
         let kept_out = unseen::listed(&self.kept_out);
         let skipped = unseen::listed(&self.skipped);
-        let held: Vec<VaultPath> = snapshot.held.iter().cloned().collect();
+        let held: BTreeSet<VaultPath> = snapshot.held.iter().cloned().collect();
+        let named = held.iter().chain(self.kept_out.keys()).cloned().collect();
         let waiting_for = kept_out.iter().map(|it| format!("`{}`: {}", it.path, it.why)).collect();
         self.filtering.note(&self.kept_out);
         let filtering = self.filtering.list();
@@ -442,12 +444,12 @@ impl Committer {
         self.house.ledger.update(|ledger| {
             ledger.reach(head);
             ledger.waiting_for = None;
-            ledger.kept_out = kept_out;
+            ledger.kept_out = Arc::new(kept_out);
             ledger.filtering_paths = filtering.iter().map(|it| 1 + it.more).sum();
-            ledger.skipped = skipped;
+            ledger.skipped = Arc::new(skipped);
             ledger.filtering = filtering;
             ledger.unreadable_folders = unreadable_folders;
-            ledger.held = held;
+            (ledger.held, ledger.named) = (Arc::new(held), Arc::new(named));
             ledger.committing = None;
             ledger.looked = true;
         });

@@ -15,7 +15,7 @@ use crate::render::counted;
 use crate::render::status::{
     Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch,
 };
-use crate::vault::{VaultPath, remedy};
+use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
 
 /// The version of the status object; raised when a field changes its meaning or goes.
@@ -62,7 +62,10 @@ pub fn status(house: &House) -> Status {
     problems.extend(sink::lost().map(log_problem));
     let (edits, paths) = match is_lost {
         true => (0, Vec::new()),
-        false => waiting_edits(house, &ledger),
+        false => {
+            let first = house.intake.first_edits(&ledger.named, EDITS_NAMED);
+            (waiting_edits(house, &ledger), first.iter().map(|it| it.to_string()).collect())
+        }
     };
     let paused = house.intake.is_paused();
     let mut status = Status {
@@ -98,8 +101,8 @@ pub fn status(house: &House) -> Status {
                 .take(HELD_EXAMPLES)
                 .map(|it| it.to_string())
                 .collect(),
-            kept_out: ledger.kept_out,
-            skipped: ledger.skipped,
+            kept_out: Vec::clone(&ledger.kept_out),
+            skipped: Vec::clone(&ledger.skipped),
             at_work: at_work(house),
             committing: ledger.committing,
             unseen: unseen(house).map(str::to_owned),
@@ -163,7 +166,7 @@ pub fn at_work(house: &House) -> Vec<AtWork> {
 pub fn edits_uncommitted(house: &House) -> usize {
     let ledger = house.ledger.get();
     let is_lost = house.problems.is_open("vault-lost");
-    let waiting = if is_lost { 0 } else { waiting_edits(house, &ledger).0 };
+    let waiting = if is_lost { 0 } else { waiting_edits(house, &ledger) };
     waiting + ledger.filtering_paths + ledger.held.len()
 }
 
@@ -173,20 +176,10 @@ pub fn kept_out(house: &House) -> usize {
     ledger.kept_out.len().saturating_sub(ledger.filtering_paths)
 }
 
-/// How many edits wait, and the first of them: without what is kept out or held back, which is
-/// said by itself.
-fn waiting_edits(house: &House, ledger: &Ledger) -> (usize, Vec<String>) {
-    let waiting = house.intake.edits();
+/// How many edits wait: without what is kept out or held back, which is said by itself.
+fn waiting_edits(house: &House, ledger: &Ledger) -> usize {
     let any = house.intake.pending().min(1);
-    let is_said = |path: &VaultPath| {
-        ledger.held.contains(path) || ledger.kept_out.iter().any(|it| it.path == path.to_string())
-    };
-    let mut edits: Vec<VaultPath> = waiting.into_iter().collect();
-    if !ledger.held.is_empty() || !ledger.kept_out.is_empty() {
-        edits.retain(|it| !is_said(it));
-    }
-    let count = edits.len().max(any);
-    (count, edits.iter().take(EDITS_NAMED).map(|it| it.to_string()).collect())
+    house.intake.edits_beside(&ledger.named).max(any)
 }
 
 /// Why the disk may say something else than an answer: edits that nobody has seen, an index that

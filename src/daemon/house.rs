@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** nothing here is the truth about the vault; Git and the disk are.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -70,14 +71,17 @@ pub struct Ledger {
     pub head_since: i64,
     /// Why edits wait longer than the quiet window, for people.
     pub waiting_for: Option<String>,
-    pub kept_out: Vec<KeptOut>,
+    // Shared, as every page asks for the ledger: these can be as many as the notes.
+    pub kept_out: Arc<Vec<KeptOut>>,
     /// What is not looked into.
-    pub skipped: Vec<KeptOut>,
+    pub skipped: Arc<Vec<KeptOut>>,
     /// Which of it a filter is at work on.
     pub filtering: Vec<AtWork>,
     /// How many paths that is.
     pub filtering_paths: usize,
-    pub held: Vec<VaultPath>,
+    pub held: Arc<BTreeSet<VaultPath>>,
+    /// All that is kept out or held.
+    pub named: Arc<BTreeSet<VaultPath>>,
     /// Folders that cannot be read: nobody knows what is in them.
     pub unreadable_folders: usize,
     /// Whether the first look at the whole vault is done.

@@ -125,6 +125,26 @@ impl State {
     }
 }
 
+impl State {
+    /// Where the paths stand that no commit has: what was noticed and not looked at yet, what is
+    /// looked at, and what waits. One may stand in several; the longest comes first.
+    fn edits(&self) -> [&BTreeSet<VaultPath>; 4] {
+        let Self { hints, taken, owed_edits, .. } = self;
+        let mut sets = [&hints.paths, &hints.folders, &taken.paths, &owed_edits.paths];
+        sets.sort_by_key(|it| std::cmp::Reverse(it.len()));
+        sets
+    }
+
+    /// How many of these `named` has not, each once.
+    fn count_edits(&self, named: &BTreeSet<VaultPath>) -> usize {
+        let sets = self.edits();
+        let is_new = |at: usize, it: &VaultPath| !sets[..at].iter().any(|set| set.contains(it));
+        let of_each = (0..sets.len())
+            .map(|at| sets[at].iter().filter(|it| !named.contains(*it) && is_new(at, it)).count());
+        of_each.sum()
+    }
+}
+
 /// Edits that no commit has, as far as known.
 #[derive(Clone, Debug, Default)]
 struct Edits {
@@ -260,23 +280,26 @@ impl Intake {
         self.inner.wake.notify_all();
     }
 
-    /// The paths that wait to be looked at or committed, each once.
-    pub fn edits(&self) -> BTreeSet<VaultPath> {
-        self.all_edits().paths
-    }
-
-    /// How many these are; at least one where everything is to be looked at.
+    /// How many paths no commit has, as far as known; at least one where everything is to be
+    /// looked at.
     pub fn pending(&self) -> usize {
-        let edits = self.all_edits();
-        edits.paths.len().max(usize::from(edits.unknown))
+        let state = self.lock();
+        let is_unknown = state.hints.rescan || state.taken.unknown || state.owed_edits.unknown;
+        state.count_edits(&BTreeSet::new()).max(usize::from(is_unknown))
     }
 
-    fn all_edits(&self) -> Edits {
+    /// How many of these paths `named` has not.
+    pub fn edits_beside(&self, named: &BTreeSet<VaultPath>) -> usize {
+        self.lock().count_edits(named)
+    }
+
+    /// The first of those, at most `most`.
+    pub fn first_edits(&self, named: &BTreeSet<VaultPath>, most: usize) -> BTreeSet<VaultPath> {
         let state = self.lock();
-        let mut edits = Edits::of(&state.hints);
-        edits.merge(state.taken.clone());
-        edits.merge(state.owed_edits.clone());
-        edits
+        let of_each =
+            state.edits().map(|it| it.iter().filter(|it| !named.contains(*it)).take(most));
+        let first: BTreeSet<&VaultPath> = of_each.into_iter().flatten().collect();
+        first.into_iter().take(most).cloned().collect()
     }
 
     /// Says that what was taken is committed, named in the ledger or put back.
@@ -383,23 +406,27 @@ mod tests {
             names.iter().map(|it| VaultPath::new(it).unwrap()).collect()
         };
         let hints = |names: &[&str]| Hints { paths: paths(names), ..Hints::default() };
+        let edits = |intake: &Intake| intake.first_edits(&BTreeSet::new(), 9);
         intake.put_back(Hints::everything());
         assert_eq!(intake.pending(), 1, "nobody knows what there is");
         intake.put_back(hints(&["a.md", "b.md"]));
         intake.hint(hints(&["a.md", "c.md"]), Settle::at(clock::now()));
-        assert_eq!(intake.edits(), paths(&["a.md", "b.md", "c.md"]));
+        assert_eq!(edits(&intake), paths(&["a.md", "b.md", "c.md"]));
         assert_eq!(intake.pending(), 3);
+        let named = paths(&["b.md", "x.md"]);
+        assert_eq!(intake.edits_beside(&named), 2);
+        assert_eq!(intake.first_edits(&named, 1), paths(&["a.md"]));
         let taken = intake.take_owed();
         assert_eq!(intake.pending(), 3, "what is looked at still counts");
         intake.put_back_looked(taken, paths(&["b.md", "d.md"]));
         intake.done();
         let noticed = &["a.md", "c.md"][..];
-        assert_eq!(intake.edits(), paths(&["a.md", "b.md", "c.md", "d.md"]), "{noticed:?} are new");
+        assert_eq!(edits(&intake), paths(&["a.md", "b.md", "c.md", "d.md"]), "{noticed:?} are new");
         let wake = intake.wait(Duration::ZERO, Duration::ZERO, clock::now());
         let Wake::Settled(noticed, _) = wake else { unreachable!("{wake:?}") };
         intake.put_back_looked(noticed, paths(&["c.md"]));
         intake.done();
-        assert_eq!(intake.edits(), paths(&["b.md", "c.md", "d.md"]), "a.md is as in HEAD");
+        assert_eq!(edits(&intake), paths(&["b.md", "c.md", "d.md"]), "a.md is as in HEAD");
         intake.put_back_looked(Hints::everything(), BTreeSet::new());
         assert_eq!((intake.pending(), intake.owes()), (0, true));
     }
