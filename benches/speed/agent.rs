@@ -23,6 +23,8 @@ const PAGES: usize = 60;
 const EDITS: usize = 21;
 /// An agent that has nothing to do closes its writer after five seconds.
 const REST: Duration = Duration::from_secs(9);
+/// Merges go on after a first index, the longer the more notes there are.
+const MOST_WORK: Duration = Duration::from_secs(300);
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Runs one and measures it.
@@ -34,7 +36,7 @@ pub fn run(vault: &Vault, root: &Path, edits: usize) -> Done<()> {
     since(started, &mut start);
     table::alone("agent: a plain folder -> committed and indexed", &start, "");
     agent.memory("right after the first index")?;
-    std::thread::sleep(REST);
+    agent.come_to_rest()?;
     agent.memory("at rest (goal 150 MB anonymous)")?;
     agent.rest()?;
     state_bytes(vault, &agent.vault)?;
@@ -45,7 +47,7 @@ pub fn run(vault: &Vault, root: &Path, edits: usize) -> Done<()> {
         println!("!! no /dev/fuse: the pages were NOT measured");
     }
     agent.edits(vault)?;
-    std::thread::sleep(REST);
+    agent.come_to_rest()?;
     agent.memory("at rest after the edits and pages")?;
     if edits > 0 {
         agent.flat(vault, edits)?;
@@ -70,7 +72,7 @@ pub fn run(vault: &Vault, root: &Path, edits: usize) -> Done<()> {
     table::alone("agent: started again -> searchable (goal 1000)", &searchable, "");
     table::alone("  and mounted (goal 1000)", &mounted, "");
     table::alone("  and settled", &again, "");
-    std::thread::sleep(REST);
+    agent.come_to_rest()?;
     agent.memory("at rest after that start")?;
     agent.stop()?;
     agent.without(vault)
@@ -148,6 +150,21 @@ impl Agent {
     }
 
     /// What it does when there is nothing to do.
+    /// Waits until it has done next to nothing for as long as the indexer waits before it rests.
+    fn come_to_rest(&self) -> Done<()> {
+        let begun = Instant::now();
+        loop {
+            let before = self.work()?.ticks;
+            std::thread::sleep(REST);
+            if self.work()?.ticks - before <= 5 {
+                return Ok(());
+            }
+            if begun.elapsed() > MOST_WORK {
+                return Err("the agent does not come to rest".into());
+            }
+        }
+    }
+
     fn rest(&self) -> Done<()> {
         let before = self.work()?;
         std::thread::sleep(IDLE);
@@ -268,7 +285,7 @@ impl Agent {
             }
         }
         self.settle()?;
-        std::thread::sleep(REST);
+        self.come_to_rest()?;
         self.memory("at rest after those (goal: flat)")
     }
 

@@ -217,20 +217,6 @@ pub fn run_job(job: &Job) -> Result<Output, ProcessError> {
     Ok(Output { status, stdout, stderr, is_whole })
 }
 
-/// Tells the allocator to keep little that is not in use. Before any other thread starts.
-///
-/// Left to itself glibc stops giving large blocks a mapping of their own once it has seen one
-/// freed, and keeps a heap for each thread: a first index then takes twice the memory it uses.
-pub fn keep_little_memory() {
-    // SAFETY: mallopt(3) takes two integers; no other thread is in the allocator yet.
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 256 << 10);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 10);
-        libc::mallopt(libc::M_ARENA_MAX, 4);
-    }
-}
-
 /// What is never asked for: as much as a service gets, and what old programs that we start can walk
 /// through when they close everything.
 const MOST_FILES: u64 = 524_288;
@@ -284,15 +270,6 @@ pub unsafe fn forget_git_redirects() {
     for name in GIT_REDIRECTS {
         // SAFETY: nobody else reads the environment, as the caller says.
         unsafe { std::env::remove_var(name) };
-    }
-}
-
-/// Gives memory that is free again back to the system; the allocator keeps it otherwise.
-pub fn give_memory_back() {
-    // SAFETY: malloc_trim(3) takes one integer and may be called at any time from any thread.
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    unsafe {
-        libc::malloc_trim(0);
     }
 }
 

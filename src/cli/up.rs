@@ -22,7 +22,6 @@ use crate::render::status::grouped;
 
 /// `remd up [DIR]`.
 pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, CliError> {
-    process::keep_little_memory();
     require_files()?;
     let mut overrides = args.settings.clone();
     let mut dir = args.dir.clone();

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::base::trouble::{Trouble, told};
-use crate::base::{clock, fault, process};
+use crate::base::{clock, fault};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
@@ -38,8 +38,6 @@ const MAX_RETRY: Duration = Duration::from_secs(300);
 const MIN_REREAD: Duration = Duration::from_secs(2);
 const MAX_REREAD: Duration = RECONCILE;
 
-/// So many changes in one commit took memory that is worth giving back.
-const MANY: usize = 1000;
 /// How often a running `post-commit` hook is asked how it went.
 const HOOK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -337,9 +335,6 @@ impl Committer {
         let kind = if self.adopting { CauseKind::Adopt } else { CauseKind::Edit };
         let snapshot = self.history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
         self.remember_kept_out(&look, &snapshot);
-        if snapshot.changes.len() > MANY {
-            process::give_memory_back();
-        }
         if hints.rescan {
             self.adopting = false;
         }

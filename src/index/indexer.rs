@@ -19,7 +19,6 @@ use tantivy::{IndexWriter, TantivyDocument};
 use crate::base::fault;
 use crate::base::fs;
 use crate::base::lock::{DirLock, try_lock_dir};
-use crate::base::process;
 use crate::base::store::StoreError;
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
@@ -279,7 +278,6 @@ impl Index {
             if self.cautious {
                 disk.graves = None;
             }
-            process::give_memory_back();
         }
         Ok(())
     }
@@ -387,8 +385,6 @@ impl Index {
         self.proof = proof;
         // Opening may have cut a torn tail off.
         self.renew_guard();
-        // What it took to read.
-        process::give_memory_back();
         self.is_unfinished = is_unfinished;
         Ok(match is_unfinished {
             true => Opened::Unfinished,

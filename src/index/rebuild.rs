@@ -15,7 +15,7 @@ use tantivy::indexer::UserOperation;
 
 use crate::base::store::StoreError;
 use crate::base::trouble::Trouble;
-use crate::base::{clock, fault, fs, process};
+use crate::base::{clock, fault, fs};
 use crate::index::analyze::tokenizers;
 use crate::index::card::Card;
 use crate::index::directory::Folder;
@@ -201,7 +201,6 @@ impl<'a> Rebuild<'a> {
         let merged = disk.close_writer().and_then(|_| disk.renew(&index.fields));
         merged.map_err(|err| err.caused_by(&index.met))?;
         disk.guard = Arc::new(disk.guard.renewed(&index.dir, &disk.shelf));
-        process::give_memory_back();
         index.publish(None);
         Ok(index.view())
     }
@@ -210,7 +209,6 @@ impl<'a> Rebuild<'a> {
     /// [`Index::rest`].
     pub fn end(self, at: CommitId) -> Result<Arc<IndexView>, IndexError> {
         let index = self.ended(at)?;
-        process::give_memory_back();
         index.publish(None);
         Ok(index.view())
     }

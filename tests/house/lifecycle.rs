@@ -366,6 +366,20 @@ fn catches(pid: u32, signal: i32) -> bool {
     caught >> (signal - 1) & 1 == 1
 }
 
+/// What was told to the allocator has reached it: there is somebody who gives memory back while
+/// nothing happens.
+#[cfg(target_env = "gnu")]
+#[test]
+fn memory_is_given_back_at_rest() {
+    let house = House::open();
+    let tasks = format!("/proc/{}/task", house.pid());
+    wait_for("the allocator's own thread", || {
+        let threads = fs::read_dir(&tasks).unwrap().flatten();
+        let mut names = threads.filter_map(|it| fs::read_to_string(it.path().join("comm")).ok());
+        names.any(|it| it.trim() == "jemalloc_bg_thd")
+    });
+}
+
 /// J07: SIGTERM while 3,000 notes are indexed for the first time, while a big commit is made, and
 /// twice; the next start finishes.
 #[test]
