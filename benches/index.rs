@@ -13,6 +13,11 @@
     reason = "a bench talks to its caller and stops at the first fault"
 )]
 
+/// What the agent is measured with.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[path = "../src/memory.rs"]
+mod memory;
+
 use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};

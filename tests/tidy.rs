@@ -41,6 +41,7 @@ const LIVES_IN: &[(&str, &[&str])] = &[
     ("serde_yaml", &["src/vault/frontmatter.rs", "src/config/"]),
     ("pulldown_cmark", &["src/vault/"]),
     ("clap", &["src/cli/", "src/main.rs"]),
+    ("tikv_jemallocator", &["src/memory.rs"]),
     ("sd_notify", &["src/daemon/"]),
     ("indicatif", &["src/cli/"]),
     ("tokio", &["src/serve/", "src/daemon/"]),

@@ -19,6 +19,10 @@
 
 mod agent;
 mod keyword;
+/// What the agent is measured with.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[path = "../../src/memory.rs"]
+mod memory;
 mod snapshots;
 mod table;
 mod vault;
