@@ -20,6 +20,9 @@ use crate::serve::{Answer, Request};
 /// How long an agent may take for an answer that needs no work.
 pub const PROMPT: Duration = Duration::from_secs(5);
 
+/// An agent that starts is asked again after this.
+const STARTING: Duration = Duration::from_millis(50);
+
 /// How long committing many deletions may take.
 const ACCEPT: Duration = Duration::from_secs(120);
 
@@ -49,9 +52,8 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
         .map_err(|wanted| CliError::new(format!("--timeout: wanted {wanted}")))?;
     let timeout_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
     let request = Request::Settle { timeout_ms };
-    let asked = client::ask_any(&dirs.sockets(vault)?, &request, limit + PROMPT);
-    match asked {
-        Ok(Answer::Settled { settled, waiting_for, needs_person, status }) => {
+    match ask_agent(vault, dirs, &request, limit + PROMPT)? {
+        Answer::Settled { settled, waiting_for, needs_person, status } => {
             print(&status, args.json)?;
             if settled {
                 return Ok(Exit::Done);
@@ -61,13 +63,32 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
             }
             Ok(if needs_person { Exit::PersonMustDecide } else { Exit::Partial })
         }
-        Ok(other) => Err(unexpected(other)),
-        Err(AskError::NobodyThere) => {
-            find::require(vault)?;
-            Err(CliError::no_agent(offline::unreachable(vault, dirs)))
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Asks the agent. One that has the vault's lock and does not listen yet is given time to.
+fn ask_agent(
+    vault: &Path,
+    dirs: &Dirs,
+    request: &Request,
+    limit: Duration,
+) -> Result<Answer, CliError> {
+    let last_try = clock::now() + PROMPT;
+    loop {
+        match client::ask_any(&dirs.sockets(vault)?, request, limit) {
+            Err(AskError::NobodyThere) => {}
+            Err(AskError::Silent) => {
+                return Err(CliError::no_agent(Some(offline::silent(vault))));
+            }
+            answered => return Ok(answered?),
         }
-        Err(AskError::Silent) => Err(CliError::no_agent(Some(offline::silent(vault)))),
-        Err(err) => Err(err.into()),
+        find::require(vault)?;
+        let unreachable = offline::unreachable(vault, dirs);
+        if unreachable.is_none() || clock::now() > last_try {
+            return Err(CliError::no_agent(unreachable));
+        }
+        std::thread::sleep(STARTING);
     }
 }
 
@@ -105,15 +126,9 @@ fn done(
     request: Request,
     limit: Duration,
 ) -> Result<(String, Vec<String>), CliError> {
-    match client::ask_any(&dirs.sockets(vault)?, &request, limit) {
-        Ok(Answer::Done { said, paths }) => Ok((said, paths)),
-        Ok(other) => Err(unexpected(other)),
-        Err(AskError::NobodyThere) => {
-            find::require(vault)?;
-            Err(CliError::no_agent(offline::unreachable(vault, dirs)))
-        }
-        Err(AskError::Silent) => Err(CliError::no_agent(Some(offline::silent(vault)))),
-        Err(err) => Err(err.into()),
+    match ask_agent(vault, dirs, &request, limit)? {
+        Answer::Done { said, paths } => Ok((said, paths)),
+        other => Err(unexpected(other)),
     }
 }
 

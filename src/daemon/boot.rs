@@ -17,6 +17,7 @@ use sd_notify::NotifyState;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::base::clock;
+use crate::base::fault;
 use crate::base::fs::{self, PathError};
 use crate::base::latest::Latest;
 use crate::base::lock::{self, DirLock};
@@ -238,6 +239,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     };
     let packer = Packer::start(&house).map_err(BootError::Runtime)?;
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade)));
+    fault::hold("boot.listen");
     let socket = {
         let _inside = runtime.enter();
         Socket::bind(&dirs.socket(&vault)?)?.also_at(&dirs.socket_by_path(&vault)?)?

@@ -260,6 +260,37 @@ fn a_start_while_the_last_one_ends_j03() {
     stop_by(&mut house, &[libc::SIGTERM], "the last one");
 }
 
+/// A script that starts an agent and waits for it need not know how long a start takes.
+#[test]
+fn who_waits_for_an_agent_that_starts_is_answered_by_it() {
+    let mut house = House::open();
+    house.stop();
+    let hold = house.temp.path().join("hold");
+    fs::write(&hold, "").unwrap();
+    house.env("REMD_HOLD", &format!("boot.listen:{}", hold.display()));
+    house.write("n.md", "alfa\n");
+    house.spawn();
+    wait_for("a start that does not listen yet", || {
+        house.status()["agent"]["pid"] == house.pid() && !house.is_running()
+    });
+    let waits = house.spawn_command(["status", "--wait", "settled"]);
+    let reloads = house.spawn_command(["reload"]);
+    // Both have asked, and found nobody.
+    wait_for("what was asked", || [&waits, &reloads].iter().all(|it| sleeps(it.id())));
+    fs::remove_file(&hold).unwrap();
+    for mut child in [reloads, waits] {
+        assert!(child.wait().unwrap().success(), "{}", house.log());
+    }
+    house.settle_and_check();
+}
+
+/// Whether the process waits for a moment of time.
+fn sleeps(pid: u32) -> bool {
+    let at = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let number = at.split(' ').next().and_then(|it| it.parse().ok());
+    number.is_some_and(|it: i64| it == libc::SYS_clock_nanosleep || it == libc::SYS_nanosleep)
+}
+
 /// J06: bad settings end the start with the very code that keeps the unit from trying again; an
 /// agent that runs keeps its last good ones.
 #[test]
