@@ -149,7 +149,6 @@ impl Agent {
         Ok(())
     }
 
-    /// What it does when there is nothing to do.
     /// Waits until it has done next to nothing for as long as the indexer waits before it rests.
     fn come_to_rest(&self) -> Done<()> {
         let begun = Instant::now();
@@ -165,6 +164,7 @@ impl Agent {
         }
     }
 
+    /// What it does when there is nothing to do.
     fn rest(&self) -> Done<()> {
         let before = self.work()?;
         std::thread::sleep(IDLE);
