@@ -35,24 +35,32 @@ impl HalfSaved {
         moment: Duration,
     ) -> BTreeSet<VaultPath> {
         let mut found = BTreeSet::new();
-        let mut gone = BTreeMap::new();
+        // A look elsewhere says nothing of the others, so they keep their count.
+        self.gone.retain(|path, _| is_gone(place, path));
         for (path, touched) in changes.iter().filter(|it| it.1.has_lost_all()) {
             let is_young = match &touched.seen {
                 Some(seen) => seen.age().is_some_and(|it| it < moment),
                 None => {
-                    let times = self.gone.get(path).copied().unwrap_or(0);
-                    gone.insert(path.clone(), times + 1);
-                    times < TIMES
+                    let times = self.gone.remove(path).unwrap_or(0);
+                    let is_young = times < TIMES
                         && !kept.iter().any(|it| it.0 == *path)
-                        && was_taken_lately(place, path, moment)
+                        && was_taken_lately(place, path, moment);
+                    if is_young {
+                        self.gone.insert(path.clone(), times + 1);
+                    }
+                    is_young
                 }
             };
             if is_young {
                 found.insert(path.clone());
             }
         }
-        self.gone = gone;
         found
+    }
+
+    /// A look that puts nothing off has been made.
+    pub fn forget(&mut self) {
+        self.gone.clear();
     }
 }
 
@@ -60,7 +68,11 @@ impl HalfSaved {
 /// was no save.
 fn was_taken_lately(place: &Place, path: &VaultPath, moment: Duration) -> bool {
     let folder = path.parent().map_or_else(|| place.root.clone(), |it| place.disk(&it));
-    fs::lstat_if_there(&place.disk(path)).is_ok_and(|it| it.is_none())
+    is_gone(place, path)
         && fs::lstat(&folder)
             .is_ok_and(|it| it.is_dir() && Seen::new(&it).age().is_some_and(|age| age < moment))
+}
+
+fn is_gone(place: &Place, path: &VaultPath) -> bool {
+    fs::lstat_if_there(&place.disk(path)).is_ok_and(|it| it.is_none())
 }

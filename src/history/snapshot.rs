@@ -147,6 +147,8 @@ impl History {
             let half = self.half_saved.find(&batch.changes, &batch.renames, &self.place, moment);
             batch.changes.retain(|path, _| !half.contains(path));
             snapshot.put_off = half;
+        } else {
+            self.half_saved.forget();
         }
         let mut aside = findings.aside;
         aside.extend(self.calm(&mut batch, &mut snapshot));

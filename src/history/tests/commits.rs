@@ -288,6 +288,36 @@ fn half_a_save_is_put_off_while_it_is_young() {
     vault.assert_clean();
 }
 
+/// The second look of a turn is only at what kept changing in the first one.
+#[test]
+fn what_is_gone_is_believed_in_the_end_however_many_looks_are_made_elsewhere() {
+    let mut vault = Vault::new();
+    for name in ["busy.md", "gone.md"] {
+        vault.write(name, format!("text of {name}\n"));
+    }
+    vault.snapshot_all();
+    let settling = Some(std::time::Duration::from_secs(3_600));
+    let turn = |vault: &mut Vault, n: usize| {
+        vault.write("busy.md", format!("{n}\n"));
+        let both = Look { settling, ..vault.scan() };
+        let put_off = vault.history().snapshot(&both, &Cause::edit()).unwrap().put_off;
+        vault.write("busy.md", format!("{n} again\n"));
+        let other = Look { settling, paths: [vault_path("busy.md")].into(), ..Look::default() };
+        assert!(vault.history().snapshot(&other, &Cause::edit()).unwrap().put_off.is_empty());
+        !put_off.is_empty()
+    };
+    vault.remove("gone.md");
+    assert!((0..5).all(|it| turn(&mut vault, it)));
+    // It was there again, so it counts anew.
+    vault.write("gone.md", "back\n");
+    assert!(!turn(&mut vault, 5));
+    vault.remove("gone.md");
+    assert!((6..11).all(|it| turn(&mut vault, it)));
+    assert!(!turn(&mut vault, 11));
+    assert!(vault.committed("gone.md").is_none());
+    vault.assert_clean();
+}
+
 #[test]
 fn times_in_the_future_and_in_the_past_are_no_commit_and_no_loop() {
     let mut vault = Vault::new();
