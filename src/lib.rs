@@ -8,6 +8,7 @@ pub mod base;
 pub mod vault;
 
 pub mod config;
+pub mod embed;
 pub mod history;
 pub mod index;
 pub mod watch;

@@ -20,6 +20,7 @@ const MAY_IMPORT: &[(&str, &str)] = &[
     ("vault", "base"),
     ("config", "base vault"),
     ("watch", "base vault"),
+    ("embed", "base"),
     ("history", "base vault"),
     ("index", "base vault"),
     ("search", "base vault index"),

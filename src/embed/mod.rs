@@ -1,0 +1,80 @@
+//! From texts to vectors, by a model on board or a provider.
+//!
+//! Takes texts, gives unit [`Vector`]s with the [`Identity`] of the space they lie in: the model
+//! that the program carries, or one behind HTTP. Keeps what a provider was paid for in a cache,
+//! and finds the nearest of many vectors. Blocking; not for the threads of an async runtime.
+//!
+//! **Invariant:** vectors of two identities never meet; what is no vector is refused where it
+//! comes in. Nothing waits without a deadline, and no text, error or log carries a key.
+
+mod error;
+mod identity;
+mod static_model;
+mod tensors;
+mod vector;
+mod windows;
+mod wordpiece;
+
+use std::time::Instant;
+
+pub use error::EmbedError;
+pub use identity::{ContentKey, Identity, Normalisation, Purpose};
+pub use static_model::{ModelError, StaticModel};
+pub use tensors::{Tensor, TensorError, Tensors};
+pub use vector::{Quantised, Vector, VectorError, dot_halves};
+pub use windows::windows;
+pub use wordpiece::{VocabularyError, WordPiece};
+
+#[cfg(test)]
+mod tests;
+
+/// What turns texts into vectors.
+pub trait Embedder: Send + Sync {
+    /// The space of its vectors.
+    fn identity(&self) -> &Identity;
+
+    /// How much of a text it really reads, in what [`Self::count`] counts.
+    fn window(&self) -> usize;
+
+    /// How much of its window the text takes.
+    fn count(&self, text: &str) -> usize;
+
+    /// Embeds what it can until the deadline: a slot for each text, in order.
+    fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer;
+}
+
+/// What became of a list of texts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Answer {
+    /// One for each text, in order.
+    pub slots: Vec<Slot>,
+    /// Why slots are [`Slot::Missing`].
+    pub stopped: Option<EmbedError>,
+}
+
+/// What became of one text.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Slot {
+    /// Its vector, and whether only its beginning was read.
+    Vector { vector: Vector, cut: bool },
+    /// It says nothing to this model: it has no vector, and asking again changes nothing.
+    Silent,
+    /// The provider does not take it, and why: asking again changes nothing.
+    Refused(String),
+    /// Nothing came back for it; a later call may do better.
+    Missing,
+}
+
+impl Slot {
+    /// The vector of a text that was read whole.
+    pub fn whole(vector: Vector) -> Self {
+        Self::Vector { vector, cut: false }
+    }
+
+    pub fn vector(&self) -> Option<&Vector> {
+        match self {
+            Self::Vector { vector, .. } => Some(vector),
+            _ => None,
+        }
+    }
+}
