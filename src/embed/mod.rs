@@ -9,6 +9,7 @@
 
 mod error;
 mod identity;
+mod scan;
 mod static_model;
 mod tensors;
 mod vector;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 pub use error::EmbedError;
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
+pub use scan::{Exact, Halves, Near, Table};
 pub use static_model::{ModelError, StaticModel};
 pub use tensors::{Tensor, TensorError, Tensors};
 pub use vector::{Quantised, Vector, VectorError, dot_halves};
