@@ -195,6 +195,10 @@ impl Store {
         self.at.as_deref()
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn generation(&self) -> &str {
         &self.heading.generation
     }

@@ -7,6 +7,8 @@
 //! **Invariant:** vectors of two identities never meet; what is no vector is refused where it
 //! comes in. Nothing waits without a deadline, and no text, error or log carries a key.
 
+mod cache;
+mod cached;
 mod error;
 mod identity;
 mod scan;
@@ -16,8 +18,11 @@ mod vector;
 mod windows;
 mod wordpiece;
 
+use std::borrow::Cow;
 use std::time::Instant;
 
+pub use cache::{Cache, CacheState};
+pub use cached::Cached;
 pub use error::EmbedError;
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
 pub use scan::{Exact, Halves, Near, Table};
@@ -40,6 +45,15 @@ pub trait Embedder: Send + Sync {
 
     /// How much of its window the text takes.
     fn count(&self, text: &str) -> usize;
+
+    /// The text as it goes to the model: prefix before, what is too long cut off. And whether
+    /// something was.
+    fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
+        match self.identity().prefix(purpose) {
+            "" => (Cow::Borrowed(text), false),
+            prefix => (Cow::Owned(format!("{prefix}{text}")), false),
+        }
+    }
 
     /// Embeds what it can until the deadline: a slot for each text, in order.
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer;

@@ -1,0 +1,245 @@
+//! An embedder that does not ask twice.
+//!
+//! Takes an embedder and a [`Cache`]; asks only for texts that the cache does not have, each once.
+//! Any thread, several at once: nobody holds the cache while a provider is asked.
+//!
+//! **Invariant:** what it gives is what the embedder gave for the same text; a cache that can't be
+//! written costs a second question, not an answer, and is said in [`Cached::problem`].
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::base::store::StoreError;
+use crate::embed::cache::Cache;
+use crate::embed::identity::{ContentKey, Identity, Purpose};
+use crate::embed::{Answer, Embedder, Slot};
+
+/// An embedder and its cache.
+pub struct Cached {
+    inner: Arc<dyn Embedder>,
+    cache: Mutex<Cache>,
+    problem: Mutex<Option<String>>,
+}
+
+/// As many new vectors are written to the disk at once.
+const UNSAVED: usize = 64;
+
+impl Cached {
+    pub fn new(inner: Arc<dyn Embedder>, cache: Cache) -> Self {
+        Self { inner, cache: Mutex::new(cache), problem: Mutex::new(None) }
+    }
+
+    /// Forces what is new to the disk.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let flushed = self.cache().flush();
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) =
+            flushed.as_ref().err().map(ToString::to_string);
+        flushed
+    }
+
+    /// Why the cache can't be written, as long as it can't.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many vectors it has.
+    pub fn len(&self) -> usize {
+        self.cache().len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    // Whatever a panic interrupted, each entry is whole.
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Embedder for Cached {
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
+
+    fn window(&self) -> usize {
+        self.inner.window()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.inner.count(text)
+    }
+
+    fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
+        self.inner.prepare(text, purpose)
+    }
+
+    fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
+        let keys: Vec<ContentKey> =
+            texts.iter().map(|it| ContentKey::of(&self.prepare(it, purpose).0)).collect();
+        let mut slots = vec![Slot::Missing; texts.len()];
+        let mut lacking: Vec<&str> = Vec::new();
+        let mut places: HashMap<ContentKey, usize> = HashMap::new();
+        {
+            let mut cache = self.cache();
+            for ((slot, key), text) in slots.iter_mut().zip(&keys).zip(texts) {
+                match cache.get(key) {
+                    Some((vector, cut)) => *slot = Slot::Vector { vector, cut },
+                    None if places.contains_key(key) => {}
+                    None => {
+                        places.insert(*key, lacking.len());
+                        lacking.push(text);
+                    }
+                }
+            }
+        }
+        if lacking.is_empty() {
+            return Answer { slots, stopped: None };
+        }
+        let answer = self.inner.embed(&lacking, purpose, deadline);
+        let unsaved = {
+            let mut cache = self.cache();
+            for (key, at) in &places {
+                if let Some(Slot::Vector { vector, cut }) = answer.slots.get(*at) {
+                    cache.put(*key, vector, *cut);
+                }
+            }
+            cache.unsaved()
+        };
+        for (slot, key) in slots.iter_mut().zip(&keys) {
+            if let Some(found) = places.get(key).and_then(|it| answer.slots.get(*it)) {
+                *slot = found.clone();
+            }
+        }
+        if unsaved >= UNSAVED
+            && let Err(err) = self.flush()
+        {
+            tracing::debug!(error = &err as &dyn std::error::Error, "embeddings can't be kept");
+        }
+        Answer { slots, stopped: answer.stopped }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::clock;
+    use crate::embed::{EmbedError, Normalisation, Vector};
+
+    /// Gives each text a vector by its length, and nothing any more after so many texts.
+    struct Counting {
+        identity: Identity,
+        asked: AtomicUsize,
+        most: usize,
+    }
+
+    impl Embedder for Counting {
+        fn identity(&self) -> &Identity {
+            &self.identity
+        }
+
+        fn window(&self) -> usize {
+            usize::MAX
+        }
+
+        fn count(&self, text: &str) -> usize {
+            text.len()
+        }
+
+        fn embed(&self, texts: &[&str], _purpose: Purpose, _deadline: Instant) -> Answer {
+            let slot = |text: &&str| {
+                if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
+                    return Slot::Missing;
+                }
+                match text.len() {
+                    0 => Slot::Silent,
+                    length => Slot::whole(Vector::new(vec![1.0, length as f32]).unwrap()),
+                }
+            };
+            let slots: Vec<Slot> = texts.iter().map(slot).collect();
+            let stopped =
+                slots.contains(&Slot::Missing).then_some(EmbedError::Timeout(Duration::ZERO));
+            Answer { slots, stopped }
+        }
+    }
+
+    fn cached(dir: &std::path::Path, most: usize) -> (Cached, Arc<Counting>) {
+        let identity = Identity {
+            backend: "test".into(),
+            model: "m".into(),
+            dimension: 2,
+            source: String::new(),
+            normalisation: Normalisation::L2,
+            query_prefix: "ask: ".into(),
+            passage_prefix: String::new(),
+        };
+        let room = NonZeroUsize::new(1000).unwrap();
+        let (cache, _) = Cache::open(dir, &identity, room).unwrap();
+        let counting = Arc::new(Counting { identity, asked: AtomicUsize::new(0), most });
+        (Cached::new(counting.clone(), cache), counting)
+    }
+
+    #[test]
+    fn a_text_is_asked_for_once_whatever_its_note_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let (embedder, counting) = cached(dir.path(), usize::MAX);
+        let ask = |embedder: &Cached, texts: &[&str], purpose| {
+            embedder.embed(texts, purpose, clock::now()).slots
+        };
+        let first = ask(&embedder, &["a", "bb", "a"], Purpose::Passage);
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 2);
+        assert_eq!(first[0], first[2]);
+        assert_ne!(first[0], first[1]);
+        let again = ask(&embedder, &["bb", "ccc", "a"], Purpose::Passage);
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 3);
+        for (again, first) in [(&again[0], &first[1]), (&again[2], &first[0])] {
+            let near = again.vector().unwrap().cosine(first.vector().unwrap());
+            assert!(near > 0.9999);
+        }
+        // A question has another prefix, so that it is another text.
+        ask(&embedder, &["a"], Purpose::Query);
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 4);
+        embedder.flush().unwrap();
+        drop(embedder);
+
+        let (embedder, counting) = cached(dir.path(), usize::MAX);
+        ask(&embedder, &["a", "bb", "ccc"], Purpose::Passage);
+        assert_eq!((counting.asked.load(Ordering::Relaxed), embedder.len()), (0, 4));
+    }
+
+    #[test]
+    fn what_came_before_a_failure_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (embedder, counting) = cached(dir.path(), 2);
+        let answer = embedder.embed(&["a", "", "ccc"], Purpose::Passage, clock::now());
+        assert!(answer.slots[0].vector().is_some() && answer.slots[1] == Slot::Silent);
+        assert_eq!(answer.slots[2], Slot::Missing);
+        assert!(answer.stopped.is_some());
+        let answer = embedder.embed(&["a"], Purpose::Passage, clock::now());
+        assert_eq!((answer.stopped, counting.asked.load(Ordering::Relaxed)), (None, 3));
+    }
+
+    #[test]
+    fn a_cache_that_can_t_be_written_is_a_problem_and_no_lack_of_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let (embedder, _) = cached(dir.path(), usize::MAX);
+        let texts: Vec<String> = (1..100).map(|it| "x".repeat(it)).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        std::fs::remove_dir_all(dir.path()).unwrap();
+        let answer = embedder.embed(&texts, Purpose::Passage, clock::now());
+        assert!(answer.slots.iter().all(|it| it.vector().is_some()));
+        assert!(embedder.problem().is_some());
+        std::fs::create_dir(dir.path()).unwrap();
+        embedder.flush().unwrap();
+        assert_eq!(embedder.problem(), None);
+        let (embedder, counting) = cached(dir.path(), usize::MAX);
+        embedder.embed(&texts, Purpose::Passage, clock::now());
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 0);
+    }
+}
