@@ -45,7 +45,9 @@ const LIVES_IN: &[(&str, &[&str])] = &[
     ("tikv_jemallocator", &["src/memory.rs"]),
     ("sd_notify", &["src/daemon/"]),
     ("indicatif", &["src/cli/"]),
-    ("tokio", &["src/serve/", "src/daemon/"]),
+    ("reqwest", &["src/embed/remote/"]),
+    ("rustls", &["src/embed/remote/"]),
+    ("tokio", &["src/serve/", "src/daemon/", "src/embed/remote/"]),
 ];
 
 /// Words that name nothing.

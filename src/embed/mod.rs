@@ -10,7 +10,9 @@
 mod cache;
 mod cached;
 mod error;
+mod health;
 mod identity;
+pub mod remote;
 mod scan;
 mod static_model;
 mod tensors;
@@ -24,6 +26,7 @@ use std::time::Instant;
 pub use cache::{Cache, CacheState};
 pub use cached::Cached;
 pub use error::EmbedError;
+pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
 pub use scan::{Exact, Halves, Near, Table};
 pub use static_model::{ModelError, StaticModel};
