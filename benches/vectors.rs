@@ -48,10 +48,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let found = model.vector(&long);
     println!("  {:.2} ms a text of 1,200 words ({})", ms(started.elapsed()), found.is_some());
 
+    let passage = &long[..long.floor_char_boundary(2000)];
+    times(
+        "  nearest part of 2,000 bytes",
+        &vectors[..QUERIES],
+        |_| {},
+        |query| model.nearest_part(passage, query).map_or(0, |it| it.range.start),
+    );
+
     let (queries, rest) = vectors.split_at(QUERIES);
     for count in counts {
         let rows = &rest[..count.min(rest.len())];
         let (mut table, mut halves) = (Table::new(rows[0].dimension()), Halves::new(256));
+        table.reserve(rows.len(), rows.len());
         let started = Instant::now();
         for (name, vector) in rows.iter().enumerate() {
             table.put(name as u64, std::slice::from_ref(vector))?;

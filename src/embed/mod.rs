@@ -29,7 +29,7 @@ pub use error::EmbedError;
 pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
 pub use scan::{Exact, Halves, Near, Table};
-pub use static_model::{ModelError, StaticModel};
+pub use static_model::{ModelError, NearestPart, StaticModel};
 pub use tensors::{Tensor, TensorError, Tensors};
 pub use vector::{Quantised, Vector, VectorError, dot_halves};
 pub use windows::windows;

@@ -98,6 +98,23 @@ fn meaning_is_nearer_than_words_are() {
 }
 
 #[test]
+fn the_nearest_part_is_the_sentences_that_say_it() {
+    let asked = model().vector("how does the user travel to work").unwrap();
+    let text = "The quarterly budget was reviewed by the finance team, and nothing was decided, \
+                since two of the figures were those of the year before and one was missing.\n\
+                Rides a bicycle to the office every morning. Takes the tram when it snows.\n\
+                The cat had kittens, four of them, and all of them are black with white paws.\n";
+    let part = model().nearest_part(text, &asked).unwrap();
+    assert!(text[part.range.clone()].contains("bicycle"), "{}", &text[part.range]);
+    assert!(!text[part.range.clone()].contains("budget"));
+    let whole = model().vector(text).unwrap().cosine(&asked);
+    assert!(part.cosine > whole + 0.1, "{} {whole}", part.cosine);
+    for silent in ["", "東京都庁の会議", "?!"] {
+        assert_eq!(model().nearest_part(silent, &asked), None);
+    }
+}
+
+#[test]
 fn a_model_whose_files_do_not_fit_is_refused() {
     let table: &'static [u8] = include_bytes!("model/remd-static-256.safetensors");
     let vocabulary = include_bytes!("model/tokenizer.json");
@@ -137,6 +154,21 @@ proptest! {
         if let Some(vector) = model().vector(&text) {
             let norm: f32 = vector.parts().iter().map(|it| it * it).sum();
             prop_assert!((norm - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn a_part_is_as_near_as_its_own_vector_and_no_part_is_nearer(
+        text in "([a-z]{1,7}[ .\n]{1,2}){0,120}"
+    ) {
+        let asked = model().vector("a bicycle").unwrap();
+        let near = |it: &str| model().vector(it).map(|it| it.cosine(&asked));
+        match model().nearest_part(&text, &asked) {
+            Some(part) => {
+                let own = near(&text[part.range]).unwrap();
+                prop_assert!((own - part.cosine).abs() < 1e-4, "{} {}", own, part.cosine);
+            }
+            None => prop_assert_eq!(near(&text), None),
         }
     }
 

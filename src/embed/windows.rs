@@ -19,7 +19,7 @@ pub fn windows(text: &str, budget: usize, count: &dyn Fn(&str) -> usize) -> Vec<
     }
     let budget = budget.max(1);
     if count(text) <= budget {
-        return vec![0..text.len()];
+        return std::iter::once(0..text.len()).collect();
     }
     let mut parts = Vec::new();
     cut(text, 0, Cut::Lines, budget, count, &mut parts);
@@ -74,6 +74,13 @@ fn cut(
         }
         from = end;
     }
+}
+
+/// The lines of a text, cut at the ends of sentences, in order.
+pub(super) fn sentences(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let ends = ends_of(text, |char, next| char == '\n' || ends_sentence(char, next));
+    let mut from = 0;
+    ends.into_iter().map(move |end| std::mem::replace(&mut from, end)..end)
 }
 
 /// The places behind the characters that end a part; the last one is the text's end.
