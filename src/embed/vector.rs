@@ -103,7 +103,12 @@ impl Vector {
     pub fn quantised(&self) -> Quantised {
         let largest = self.0.iter().fold(0.0_f32, |most, it| most.max(it.abs()));
         let scale = largest / 127.0;
-        let parts = self.0.iter().map(|it| (it / scale).round() as i8).collect();
+        // To the nearest, ties away from nought. `round` would be a call for each part.
+        let nearest = |it: &f32| {
+            let steps = it / scale;
+            (steps + 0.5_f32.copysign(steps)) as i8
+        };
+        let parts = self.0.iter().map(nearest).collect();
         Quantised { parts, scale }
     }
 }
@@ -113,7 +118,8 @@ pub fn dot_halves(parts: &[f32], halves: &[u16]) -> f32 {
     parts.iter().zip(halves).map(|(a, b)| a * from_half(*b)).sum()
 }
 
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+/// The product of two rows of numbers.
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     // Eight sums side by side, so that the compiler can use wide registers.
     let mut sums = [0.0_f32; 8];
     let (a_wide, a_rest) = a.as_chunks::<8>();

@@ -115,6 +115,11 @@ impl WordPiece {
         self.unknown
     }
 
+    /// The number of a piece that begins a word, or of a mark.
+    pub fn id(&self, piece: &str) -> Option<u32> {
+        self.first.get(piece).copied()
+    }
+
     /// Every piece with its number, `##` left away, in no order.
     pub fn pieces(&self) -> impl Iterator<Item = (&str, u32)> {
         self.first.iter().chain(&self.further).map(|(piece, id)| (&**piece, *id))
