@@ -2,12 +2,16 @@
 //!
 //! A library maps an index or a pack into memory; another program truncates the file, or its disk
 //! is gone: reading there is SIGBUS, which ends the process. Here the page reads as zeroes instead
-//! and is counted; whoever reads such files compares the count and throws away what it read. Any
-//! thread; [`guard`] is called once, early.
+//! and is counted; whoever reads such files compares the count and throws away what it read.
+//! [`Map`] is our own such file. Any thread; [`guard`] is called once, early.
 //!
 //! **Invariant:** any other SIGBUS ends the process as it would have.
 
-use std::ptr;
+use std::fs::File;
+use std::io;
+use std::ops::Deref;
+use std::os::fd::AsRawFd as _;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static LOST: AtomicU64 = AtomicU64::new(0);
@@ -19,7 +23,7 @@ pub fn lost_pages() -> u64 {
 }
 
 /// Lets a lost page read as zeroes from now on.
-pub fn guard() -> std::io::Result<()> {
+pub fn guard() -> io::Result<()> {
     // SAFETY: `sigaction` is plain data; all zeroes is an empty mask and no flags. The handler does
     // only what a signal handler may: system calls and an atomic counter.
     unsafe {
@@ -28,8 +32,65 @@ pub fn guard() -> std::io::Result<()> {
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         match libc::sigaction(libc::SIGBUS, &action, ptr::null_mut()) {
             0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+            _ => Err(io::Error::last_os_error()),
         }
+    }
+}
+
+/// A whole file in memory, to read.
+pub struct Map {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping is read only and lives as long as its owner, whatever thread that is on.
+unsafe impl Send for Map {}
+// SAFETY: as above; reading needs no lock.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// Maps what the file holds now. It must not be written to any more; a file that somebody
+    /// cuts all the same reads as zeroes behind the cut, and is counted.
+    pub fn of(file: &File) -> io::Result<Self> {
+        let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        if length == 0 {
+            return Ok(Self { start: NonNull::dangling(), length });
+        }
+        // SAFETY: a new mapping at a place of the kernel's choice; the descriptor is open.
+        let start = unsafe {
+            let (protection, flags) = (libc::PROT_READ, libc::MAP_SHARED);
+            libc::mmap(ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0)
+        };
+        match NonNull::new(start.cast::<u8>()) {
+            Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { start, length }),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+impl Deref for Map {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is that long, readable and unmapped by `drop` alone.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        if self.length > 0 {
+            // SAFETY: the mapping that `of` made, used no more.
+            unsafe {
+                libc::munmap(self.start.as_ptr().cast(), self.length);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Map {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Map").field("length", &self.length).finish_non_exhaustive()
     }
 }
 
@@ -67,8 +128,6 @@ extern "C" fn on_bus_error(
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsRawFd as _;
-
     use super::*;
 
     #[test]
@@ -76,22 +135,18 @@ mod tests {
         guard().unwrap();
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, &[7; 3 * 4096]).unwrap();
-        // SAFETY: the mapping is of a live file and unmapped below.
-        let mapped = unsafe {
-            let flags = libc::MAP_SHARED;
-            libc::mmap(ptr::null_mut(), 3 * 4096, libc::PROT_READ, flags, file.as_raw_fd(), 0)
-        };
-        assert_ne!(mapped, libc::MAP_FAILED);
+        let mapped = Map::of(&file).unwrap();
         // SAFETY: within the mapping.
-        let at = |offset: usize| unsafe { ptr::read_volatile(mapped.cast::<u8>().add(offset)) };
-        assert_eq!([at(0), at(5000), at(9000)], [7; 3]);
+        let at = |offset: usize| unsafe { ptr::read_volatile(mapped.as_ptr().add(offset)) };
+        assert_eq!((mapped.len(), [at(0), at(5000), at(9000)]), (3 * 4096, [7; 3]));
         let before = lost_pages();
         file.set_len(4096).unwrap();
         assert_eq!([at(0), at(5000), at(9000)], [7, 0, 0]);
         assert!(lost_pages() >= before + 2);
-        // SAFETY: the same mapping, used no more.
-        unsafe {
-            libc::munmap(mapped, 3 * 4096);
-        }
+    }
+
+    #[test]
+    fn an_empty_file_is_mapped_as_nothing() {
+        assert!(Map::of(&tempfile::tempfile().unwrap()).unwrap().is_empty());
     }
 }
