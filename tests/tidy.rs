@@ -22,13 +22,13 @@ const MAY_IMPORT: &[(&str, &str)] = &[
     ("watch", "base vault"),
     ("embed", "base"),
     ("history", "base vault"),
-    ("index", "base vault"),
-    ("search", "base vault index"),
+    ("index", "base vault embed"),
+    ("search", "base vault embed index"),
     ("render", "base vault search"),
     ("mount", "base vault search render"),
     ("serve", "base vault search render"),
-    ("daemon", "base vault config watch history index search render mount serve"),
-    ("cli", "base vault config history search render serve daemon"),
+    ("daemon", "base vault config watch embed history index search render mount serve"),
+    ("cli", "base vault config embed history search render serve daemon"),
 ];
 
 /// A package lives in one room (or file) and nowhere else.

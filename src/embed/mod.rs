@@ -30,7 +30,7 @@ pub use cached::Cached;
 pub use error::EmbedError;
 pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
-pub use scan::{Exact, Halves, Near, Table};
+pub use scan::{Exact, Halves, Near, Table, dot_small};
 pub use static_model::{ModelError, NearestPart, StaticModel};
 pub use tensors::{Tensor, TensorError, Tensors};
 pub use transformer::Transformer;

@@ -273,7 +273,7 @@ impl Exact for Halves {
 }
 
 /// The product of two vectors of eight-bit parts.
-fn dot_small(a: &[i8], b: &[i8]) -> i32 {
+pub fn dot_small(a: &[i8], b: &[i8]) -> i32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function is compiled for.

@@ -80,6 +80,7 @@ static VOCABULARY: &[u8] = include_bytes!("model/tokenizer.json");
 /// SHA-256 of both files, in this order; a test compares.
 const ON_BOARD_DIGEST: &str = "ea5b3b44a4c98c33b91d72c1b8280a7a5a3cffd884507b270ee5f0c24ab61bf0";
 
+const ON_BOARD_DIMENSION: usize = 256;
 /// The first letter that is not Latin's.
 const FIRST_FOREIGN: char = '\u{250}';
 
@@ -89,6 +90,15 @@ impl StaticModel {
 
     /// How many pieces a part has at most, where its sentences are not longer.
     pub const PART: usize = 32;
+
+    /// How much of a text a model of this kind reads: as much as the passages that it was taught
+    /// with had at most.
+    pub const WINDOW: usize = 256;
+
+    /// The space of the model on board, known without reading it in.
+    pub fn on_board_identity() -> Identity {
+        identity(Self::ON_BOARD, ON_BOARD_DIGEST, ON_BOARD_DIMENSION)
+    }
 
     /// The model that the program carries.
     pub fn on_board() -> Result<Self, ModelError> {
@@ -119,15 +129,7 @@ impl StaticModel {
             kinds[id as usize] = Kind::of(piece);
         }
         kinds[pieces.unknown() as usize] = Kind::Foreign;
-        let identity = Identity {
-            backend: "static".to_owned(),
-            model: name.to_owned(),
-            dimension,
-            source: digest.to_owned(),
-            normalisation: Normalisation::L2,
-            query_prefix: String::new(),
-            passage_prefix: String::new(),
-        };
+        let identity = identity(name, digest, dimension);
         Ok(Self { identity, pieces, file, table, scales, kinds: kinds.into() })
     }
 
@@ -221,6 +223,18 @@ impl Sum {
     }
 }
 
+fn identity(name: &str, digest: &str, dimension: usize) -> Identity {
+    Identity {
+        backend: "static".to_owned(),
+        model: name.to_owned(),
+        dimension,
+        source: digest.to_owned(),
+        normalisation: Normalisation::L2,
+        query_prefix: String::new(),
+        passage_prefix: String::new(),
+    }
+}
+
 impl Kind {
     fn of(piece: &str) -> Self {
         if !piece.chars().any(char::is_alphanumeric) {
@@ -238,9 +252,8 @@ impl Embedder for StaticModel {
         &self.identity
     }
 
-    /// As much as the passages that it was taught with had at most.
     fn window(&self) -> usize {
-        256
+        Self::WINDOW
     }
 
     fn count(&self, text: &str) -> usize {
