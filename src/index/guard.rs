@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::base::fs;
 use crate::base::mapped;
-use crate::index::indexer::keyword_dir;
+use crate::index::open::keyword_dir;
 use crate::index::shelf::Shelf;
 use crate::index::stores::Stores;
 

@@ -8,27 +8,22 @@
 //! may differ; whoever applies the differences from *each* of them to HEAD has the whole truth
 //! again.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 
 use tantivy::indexer::{LogMergePolicy, UserOperation};
 use tantivy::{IndexWriter, TantivyDocument};
 
 use crate::base::fault;
-use crate::base::fs;
-use crate::base::lock::{DirLock, try_lock_dir};
-use crate::base::store::StoreError;
-use crate::index::analyze::tokenizers;
+use crate::base::lock::DirLock;
 use crate::index::card::Card;
-use crate::index::directory::{Folder, Met};
-use crate::index::error::{IndexError, Opened, Why};
+use crate::index::directory::Met;
+use crate::index::error::IndexError;
 use crate::index::guard::{Damage, Guard};
 use crate::index::merge::worth_merging;
 use crate::index::overlay::{Overlay, Waiting};
-use crate::index::payload::{Payload, payload};
-use crate::index::proof::{Proof, When};
+use crate::index::payload::Payload;
+use crate::index::proof::Proof;
 use crate::index::rebuild::Rebuild;
 use crate::index::room::Room;
 use crate::index::schema::Fields;
@@ -58,18 +53,18 @@ pub struct Index {
     pub(super) state: State,
     pub(super) next_id: u64,
     pub(super) at: Option<CommitId>,
-    overlay: Overlay,
+    pub(super) overlay: Overlay,
     /// Whether a store may hold more of a path than the others know.
     pub(super) cautious: bool,
     /// What of the files has still to be looked at.
-    proof: Option<Proof>,
+    pub(super) proof: Option<Proof>,
     /// Whether a build is under way, or was left off: it holds some notes, true for no commit.
     pub(super) is_unfinished: bool,
     pub(super) view: Arc<IndexView>,
     pub(super) room: Room,
     pub(super) met: Met,
     /// One writer a folder, be it an agent or a command; `None` where no folder can be made.
-    _lock: Option<DirLock>,
+    pub(super) _lock: Option<DirLock>,
 }
 
 /// What lies on the disk.
@@ -91,53 +86,6 @@ const WRITER_BUDGET: usize = 20 << 20;
 const MOST_STAGED: usize = 1000;
 
 impl Index {
-    /// Opens the index in the vault's folder for derived state, and looks at all that is in it.
-    pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Before, metadata_dir, layout)
-    }
-
-    /// Opens it to be searched soon: where it is large, whether all in it is what was written has
-    /// to be looked at afterwards ([`Self::prove`]). Nothing is written to it before.
-    pub fn open_soon(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Meanwhile, metadata_dir, layout)
-    }
-
-    fn open_and(
-        when: When,
-        metadata_dir: &Path,
-        layout: &Layout,
-    ) -> Result<(Self, Opened), IndexError> {
-        let fields = Arc::new(Fields::new());
-        let mut index = Self {
-            _lock: lock(metadata_dir)?,
-            dir: metadata_dir.to_owned(),
-            layout: layout.clone(),
-            disk: None,
-            state: State::new(layout),
-            next_id: 1,
-            at: None,
-            overlay: Overlay::default(),
-            cautious: false,
-            proof: None,
-            is_unfinished: false,
-            room: Room::default(),
-            met: Met::default(),
-            view: IndexView::assemble(
-                State::new(layout),
-                Vec::new(),
-                None,
-                Arc::clone(&fields),
-                None,
-                None,
-                Some(metadata_dir),
-            ),
-            fields,
-        };
-        let opened = index.open_disk(when)?;
-        index.publish(None);
-        Ok((index, opened))
-    }
-
     /// Lets its builds know what earlier ones learned of the room that they need.
     pub fn knows(&mut self, room: Room) {
         self.room = room;
@@ -258,7 +206,7 @@ impl Index {
         err.caused_by(&self.met)
     }
 
-    fn renew_guard(&mut self) {
+    pub(super) fn renew_guard(&mut self) {
         if let Some(disk) = &mut self.disk {
             disk.guard = Arc::new(disk.guard.renewed(&self.dir, &disk.shelf));
         }
@@ -311,85 +259,6 @@ impl Index {
     /// Whether there is anything on the disk.
     pub fn is_kept(&self) -> bool {
         self.disk.is_some()
-    }
-
-    fn open_disk(&mut self, when: When) -> Result<Opened, IndexError> {
-        // Before anything is read, so that what changes meanwhile is seen.
-        let guard = Arc::new(Guard::of(&self.dir));
-        let met = self.met.clone();
-        let rebuild = |why: Why| match why.caused_by(&met) {
-            Why::Unreadable(err) => Err(IndexError::Disk(err)),
-            why => Ok(Opened::Rebuild(why)),
-        };
-        let keyword = match open_keyword(&self.dir, &self.fields, &met) {
-            Ok(keyword) => keyword,
-            Err(why) => return rebuild(why),
-        };
-        let payload = match payload(&keyword) {
-            Ok(payload) => payload,
-            Err(why) => return rebuild(why),
-        };
-        let stores = match payload.stores {
-            Some(lengths) => Stores::open_cut(&self.dir, lengths),
-            None => Stores::open(&self.dir),
-        };
-        let stores = match stores {
-            Ok(stores) => stores,
-            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
-            Err(err) => return Err(err.into()),
-        };
-        let is_unfinished = payload.stores.is_some();
-        let found = match is_unfinished {
-            true => payload.generation_of(&stores).map(|it| (BTreeSet::new(), it)),
-            false => payload.cursors(&stores),
-        };
-        let (cursors, generation) = match found {
-            Ok(found) => found,
-            Err(why) => return rebuild(why),
-        };
-        let mut proof = match Proof::of(&self.dir, &keyword) {
-            Ok(proof) => proof,
-            Err(why) => return rebuild(why),
-        };
-        let proof = match proof.may_wait(when) {
-            true => Some(proof),
-            false => match proof.finish(&stores, &keyword) {
-                Ok(()) => None,
-                Err(why) => return rebuild(why),
-            },
-        };
-        // Beside each other: both take long where there are many notes.
-        let (read, shelf) = thread::scope(|scope| {
-            let shelf = scope.spawn(|| Shelf::of(&keyword, &self.fields, None));
-            (stores.read(&self.layout), shelf.join())
-        });
-        let shelf = match shelf {
-            Ok(Ok(shelf)) => Arc::new(shelf),
-            Ok(Err(err)) => return rebuild(Why::from(err)),
-            // What is damaged makes tantivy panic here and there.
-            Err(_) => return rebuild(Why::Corrupt("unreadable segments".to_owned())),
-        };
-        let (state, highest) = match read {
-            Ok(read) => read,
-            Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
-            Err(err) => return Err(err.into()),
-        };
-        self.next_id = highest.max(shelf.highest_note()) + 1;
-        self.state = state;
-        self.cautious = cursors.len() > 1;
-        self.at = cursors.iter().next().copied().filter(|_| cursors.len() == 1);
-        let at = self.at;
-        let graves = (!self.cautious).then(|| Arc::new(Graves::none(&shelf)));
-        let writer = None;
-        self.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
-        self.proof = proof;
-        // Opening may have cut a torn tail off.
-        self.renew_guard();
-        self.is_unfinished = is_unfinished;
-        Ok(match is_unfinished {
-            true => Opened::Unfinished,
-            false => Opened::Ready { cursors },
-        })
     }
 
     /// Takes the updates into the state and the overlay; gives the paths that changed.
@@ -534,42 +403,6 @@ impl Disk {
         self.at = at;
         Ok(())
     }
-}
-
-/// Keeps a second writer away, in this process or another.
-fn lock(dir: &Path) -> Result<Option<DirLock>, IndexError> {
-    if fs::create_dir(dir).is_err() && fs::stat(dir).is_err() {
-        return Ok(None);
-    }
-    match try_lock_dir(dir).map_err(StoreError::from)? {
-        Some(lock) => Ok(Some(lock)),
-        None => Err(IndexError::Busy),
-    }
-}
-
-/// Where tantivy's files lie.
-pub(super) fn keyword_dir(dir: &Path) -> PathBuf {
-    dir.join("keyword_index")
-}
-
-/// Opens what is there; another schema counts as another version.
-pub(super) fn open_keyword(dir: &Path, fields: &Fields, met: &Met) -> Result<tantivy::Index, Why> {
-    let dir = keyword_dir(dir);
-    if !matches!(fs::lstat_if_there(&dir.join("meta.json")), Ok(Some(_))) {
-        return Err(Why::Missing);
-    }
-    // A damaged file makes tantivy panic here and there.
-    let opened = std::panic::catch_unwind(|| tantivy::Index::open(Folder::open(&dir, met)?));
-    let mut index = match opened {
-        Ok(Ok(index)) => index,
-        Ok(Err(err)) => return Err(Why::from(err).caused_by(met)),
-        Err(_) => return Err(Why::Corrupt("unreadable metadata".to_owned()).caused_by(met)),
-    };
-    if index.schema() != fields.schema {
-        return Err(Why::Version("another schema".to_owned()));
-    }
-    index.set_tokenizers(tokenizers());
-    Ok(index)
 }
 
 pub(super) fn open_writer(keyword: &tantivy::Index, met: &Met) -> Result<IndexWriter, IndexError> {

@@ -18,6 +18,7 @@ mod indexer;
 mod keyword;
 mod living;
 mod merge;
+mod open;
 mod overlay;
 mod payload;
 mod proof;

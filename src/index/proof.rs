@@ -63,7 +63,7 @@ impl Proof {
             })
             .collect();
         files.sort();
-        let folder = super::indexer::keyword_dir(dir);
+        let folder = super::open::keyword_dir(dir);
         let size = |file: &PathBuf| fs::stat(&folder.join(file)).map_or(0, |it| it.len());
         let bytes = files.iter().map(size).sum();
         Ok(Self { files, stores: true, bytes, mark: mark(dir), is_over: Arc::default() })
