@@ -15,6 +15,10 @@ use crate::index::words::{Kind, Words, name_key};
 pub struct Ask {
     pub(super) words: Vec<Word>,
     pub(super) phrases: Vec<Phrase>,
+    /// Whether there is nothing but one word.
+    pub(super) is_one_word: bool,
+    /// Identifiers and paths, in their exact form: whoever types one means it.
+    pub(super) identifiers: Vec<String>,
     /// The query as the name of a note.
     pub(super) key: String,
     /// Words beyond the bound, left out.
@@ -68,6 +72,7 @@ impl Ask {
             ),
             ..Self::default()
         };
+        ask.is_one_word = plain.split_whitespace().count() == 1 && quoted.is_empty();
         ask.add_words(&plain, &mut former);
         for phrase in quoted {
             ask.add_phrase(phrase, &mut former);
@@ -82,6 +87,23 @@ impl Ask {
         ask
     }
 
+    /// Whether something in the text is meant to the letter: a quoted phrase, an identifier, a path.
+    pub fn is_literal(&self) -> bool {
+        !self.phrases.is_empty() || !self.identifiers.is_empty()
+    }
+
+    /// Whether all of it is: there is no word beside. One word alone is, too.
+    pub fn is_all_literal(&self) -> bool {
+        if self.is_one_word {
+            return true;
+        }
+        let of_identifiers = self.words.iter().all(|it| {
+            let whole = it.exact.as_ref().is_some_and(|it| self.identifiers.contains(it));
+            whole || it.weight < 1.0
+        });
+        self.is_literal() && of_identifiers
+    }
+
     /// Whether the text leaves nothing to look up, so that only reading can answer it.
     pub fn is_wordless(&self) -> bool {
         self.words.is_empty() && self.phrases.is_empty()
@@ -89,14 +111,24 @@ impl Ask {
 
     fn add_words(&mut self, text: &str, former: &mut Former) {
         let mut known: HashMap<(Option<String>, Option<String>), usize> = HashMap::new();
+        // Parts of an identifier that have parts themselves come behind it.
+        let mut inside = 0;
         let mut words = Words::new(text);
         while let Some(piece) = words.next_piece() {
+            let slice = &words.text()[piece.range.clone()];
+            if piece.kind == Kind::Whole
+                && piece.range.start >= inside
+                && (self.is_one_word || is_code(slice))
+                && self.identifiers.len() < MOST_PHRASES
+            {
+                self.identifiers.extend(former.exact(piece.kind, slice));
+                inside = piece.range.end;
+            }
             let weight = match piece.kind {
                 Kind::Part => PART_WEIGHT,
                 Kind::Char { alone: false } => continue,
                 _ => 1.0,
             };
-            let slice = &words.text()[piece.range];
             let weight = if is_light(slice) { weight * LIGHT_WEIGHT } else { weight };
             let forms = (former.exact(piece.kind, slice), former.stem(piece.kind, slice));
             if let Some(at) = known.get(&forms) {
@@ -149,6 +181,17 @@ const LIGHT: [&str; 58] = [
     "which", "while", "who", "whom", "whose", "why", "would", "you", "your",
 ];
 
+/// Whether a word with parts is one of a program rather than of a language.
+fn is_code(word: &str) -> bool {
+    let has = |pair: fn(char, char) -> bool| {
+        word.chars().zip(word.chars().skip(1)).any(|(a, b)| pair(a, b))
+    };
+    word.contains(['_', '/', '\\'])
+        || word.contains("::")
+        || has(|a, b| a.is_lowercase() && b.is_uppercase())
+        || (word.len() > 3 && has(|a, b| a.is_alphabetic() && b.is_ascii_digit()))
+}
+
 fn is_light(word: &str) -> bool {
     LIGHT.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
@@ -189,6 +232,20 @@ mod tests {
         for wordless in ["- *", "\"", ">>>", "* ", "\"***\"", "\u{1f525}"] {
             assert!(Ask::new(wordless).is_wordless(), "{wordless}");
         }
+    }
+
+    #[test]
+    fn what_is_typed_to_the_letter_is_known_as_such() {
+        let identifiers = |text: &str| Ask::new(text).identifiers.join(" ");
+        assert_eq!(identifiers("v0.4.2"), "v0.4.2");
+        assert_eq!(identifiers("well-known"), "well-known"); // alone it is all that is asked
+        assert_eq!(identifiers("a well-known O'Brien 2023-05-08 of the U.S."), "");
+        let asked = "where is handleWebSocket in src/main.rs for MAX_LINES and E0308";
+        assert_eq!(identifiers(asked), "handlewebsocket src/main.rs max_lines e0308");
+        let all = |text: &str| Ask::new(text).is_all_literal();
+        assert!(all("src/main.rs") && all("\"the tide\"") && all("\"the tide\" MAX_LINES"));
+        assert!(!all("tide src/main.rs") && !all("the tide") && all("tide"));
+        assert!(!Ask::new("the tide").is_literal() && Ask::new("\"the tide\"").is_literal());
     }
 
     #[test]

@@ -4,11 +4,13 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use crate::base::trouble::Trouble;
-use crate::index::testing::{commit, hits, put, rebuild};
+use crate::base::{clock, fs};
+use crate::index::testing::{WordModel, commit, hits, make_vectors, open_with_model, put, rebuild};
 use crate::index::{Index, IndexError, Opened, Update, Why};
 use crate::vault::Layout;
 
@@ -141,4 +143,40 @@ fn a_build_that_found_no_room_is_not_begun_again_before_there_is_more() {
     index.knows(room);
     rebuild(&mut index, notes(0, 800), commit(1));
     assert_eq!(hits(&index.view(), "tide").len(), 200, "as many as are asked for");
+}
+
+#[test]
+fn vectors_that_a_full_disk_has_no_room_for_are_searched_and_written_with_room() {
+    let disk = Disk::of("4m");
+    let model = WordModel::instant("m");
+    let mut index = open_with_model(&disk.metadata(), model.clone(), notes(0, 50), commit(1));
+    index.rest().unwrap();
+    let filler = disk.fill();
+    index.stage(notes(50, 50), commit(2)).unwrap();
+    index.flush().unwrap_err();
+    assert_eq!(index.view().vectors().map(|it| it.missing), Some(0), "made all the same");
+    // What a note is is written first: its vectors wait for it.
+    assert!(!index.owes_vectors());
+    std::fs::remove_file(filler).unwrap();
+    index.flush().unwrap();
+    assert!(!index.owes_vectors());
+    drop(index);
+
+    // No vector is on the disk: they are made, and can't be kept.
+    fs::remove_derived(&disk.metadata().join("vector_index")).unwrap();
+    let filler = disk.fill();
+    let layout = Layout::default();
+    let (mut index, _) = Index::open_with_model(&disk.metadata(), &layout, model.clone()).unwrap();
+    let far = clock::now() + Duration::from_secs(60);
+    for _ in 0..2 {
+        let err = index.tend_vectors(far).unwrap_err();
+        assert_eq!(err.trouble(), Some(Trouble::Full), "{err:?}");
+        assert!(index.owes_vectors() && err.hint().unwrap().contains("Free some space"));
+    }
+    std::fs::remove_file(filler).unwrap();
+    make_vectors(&mut index);
+    drop(index);
+    let (index, _) = Index::open_with_model(&disk.metadata(), &layout, model).unwrap();
+    let counts = index.view().vectors().unwrap();
+    assert_eq!((counts.missing, counts.vectors >= 100), (0, true));
 }

@@ -15,6 +15,7 @@ use crate::base::mapped;
 use crate::index::open::keyword_dir;
 use crate::index::shelf::Shelf;
 use crate::index::stores::Stores;
+use crate::index::vectors::Vectors;
 
 /// The files as they were left.
 #[derive(Debug, Default)]
@@ -39,7 +40,8 @@ impl Guard {
     /// The files as they are now.
     pub(super) fn of(dir: &Path) -> Self {
         let mut files = BTreeMap::new();
-        for folder in Stores::folders(dir).into_iter().chain([keyword_dir(dir)]) {
+        let kept = Stores::folders(dir).into_iter().chain([keyword_dir(dir)]);
+        for folder in kept.chain(Vectors::folders(dir)) {
             for entry in fs::read_dir(&folder).unwrap_or_default() {
                 let path = entry.path();
                 if !is_lock(&path)
@@ -53,15 +55,18 @@ impl Guard {
     }
 
     /// The files as they are now, after we wrote; what is written once is held to what it was.
-    /// Of the segments only those of `shelf`: tantivy's own thread may be writing others.
-    pub(super) fn renewed(&self, dir: &Path, shelf: &Shelf) -> Self {
+    /// Of the segments only those of `shelf`, as tantivy's own thread may be writing others, and of
+    /// the vectors those in use.
+    pub(super) fn renewed(&self, dir: &Path, shelf: &Shelf, vectors: Option<&Vectors>) -> Self {
         let mut now = Self::of(dir);
         now.lost_pages = self.lost_pages;
         let read: Vec<String> =
             shelf.readers().iter().map(|it| it.segment_id().uuid_string()).collect();
         now.files.retain(|path, _| {
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            !is_segment(path) || read.iter().any(|id| name.starts_with(id.as_bytes()))
+            !is_segment(path)
+                || read.iter().any(|id| name.starts_with(id.as_bytes()))
+                || vectors.is_some_and(|it| it.paths().any(|it| it == path))
         });
         for (path, print) in self.files.iter().filter(|it| is_segment(it.0)) {
             if let Some(known) = now.files.get_mut(path) {
@@ -127,7 +132,7 @@ fn is_lock(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "lock")
 }
 
-/// Whether tantivy writes this file once: all but its lists.
+/// Whether this file is written once: all of tantivy's but its lists, and vectors.
 fn is_segment(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     name != b"meta.json" && !name.starts_with(b".") && !name.ends_with(b".zst")

@@ -31,6 +31,7 @@ use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
 use crate::index::tally::Graves;
+use crate::index::vectors::Vectors;
 use crate::index::view::{Building, IndexView};
 use crate::vault::{BlobId, CommitId, Layout, NoteDoc, Role, VaultPath};
 
@@ -54,6 +55,8 @@ pub struct Index {
     pub(super) next_id: u64,
     pub(super) at: Option<CommitId>,
     pub(super) overlay: Overlay,
+    /// `None` where no model is in use.
+    pub(super) vectors: Option<Vectors>,
     /// Whether a store may hold more of a path than the others know.
     pub(super) cautious: bool,
     /// What of the files has still to be looked at.
@@ -208,7 +211,8 @@ impl Index {
 
     pub(super) fn renew_guard(&mut self) {
         if let Some(disk) = &mut self.disk {
-            disk.guard = Arc::new(disk.guard.renewed(&self.dir, &disk.shelf));
+            let vectors = self.vectors.as_ref();
+            disk.guard = Arc::new(disk.guard.renewed(&self.dir, &disk.shelf, vectors));
         }
     }
 
@@ -226,6 +230,9 @@ impl Index {
             if self.cautious {
                 disk.graves = None;
             }
+        }
+        if let Some(vectors) = &mut self.vectors {
+            vectors.tidy_up(&self.state)?;
         }
         Ok(())
     }
@@ -274,18 +281,28 @@ impl Index {
                     }
                     let card = Arc::new(Card::new(self.next_id, &path, blob, role, &doc));
                     self.next_id += 1;
-                    let on_disk = self.state.put(Arc::clone(&card)).is_some();
-                    self.overlay.put(card, doc, on_disk);
+                    let old = self.state.put(Arc::clone(&card));
+                    self.overlay.put(card, doc, old.is_some());
                     paths.push(path);
+                    if let (Some(vectors), Some(old)) = (&mut self.vectors, old) {
+                        vectors.remove(&old);
+                    }
                 }
                 Update::Put { path, .. } | Update::Remove(path) => {
-                    let was_there = self.state.remove(&path).is_some();
+                    let old = self.state.remove(&path);
+                    let was_there = old.is_some();
+                    if let (Some(vectors), Some(old)) = (&mut self.vectors, old) {
+                        vectors.remove(&old);
+                    }
                     if was_there || self.cautious {
                         self.overlay.remove(&path, was_there);
                         paths.push(path);
                     }
                 }
             }
+        }
+        if let Some(vectors) = &mut self.vectors {
+            vectors.put(paths.iter().filter_map(|it| self.overlay.put_at(it)));
         }
         paths
     }
@@ -315,7 +332,10 @@ impl Index {
             writer.run(operations)?;
         }
         disk.commit(self.at, &self.met)?;
-        disk.renew(&self.fields)
+        disk.renew(&self.fields)?;
+        fault::point("indexer.before_vectors");
+        self.write_vectors();
+        Ok(())
     }
 
     /// Marks what the disk has of the paths as dead.
@@ -340,6 +360,7 @@ impl Index {
             building,
             Some(&self.dir),
         )
+        .meaning(self.vectors.as_ref().map(Vectors::meaning))
         .guarded(
             self.disk.as_ref().map(|it| Arc::clone(&it.guard)),
             self.proof.as_ref().map(Proof::is_over),

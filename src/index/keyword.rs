@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tantivy::query::{Bm25Weight, PhraseQuery, Query, TermQuery};
+use tantivy::query::{Bm25Weight, PhraseQuery, Query, TermQuery, Weight};
 use tantivy::schema::{Field, IndexRecordOption};
-use tantivy::{DocId, Term};
+use tantivy::{DocId, DocSet as _, Term};
 
 use crate::base::clock;
 use crate::index::ask::{Ask, Phrase, Word};
@@ -150,6 +150,60 @@ pub(super) fn shares(
         }
     }
     Ok(shares)
+}
+
+/// Which of the notes have all that the query means to the letter: its quoted phrases and
+/// identifiers.
+pub(super) fn are_literal<'a>(
+    ground: &Ground,
+    ask: &Ask,
+    candidates: impl Iterator<Item = &'a Candidate>,
+) -> tantivy::Result<Vec<bool>> {
+    let shared = ground.shared(DocKind::Chunk);
+    let Some(scoring) = shared.scoring() else { return Ok(candidates.map(|_| false).collect()) };
+    let weight = |field: Field, words: &[(usize, String)]| -> tantivy::Result<_> {
+        let mut terms: Vec<(usize, Term)> =
+            words.iter().map(|it| (it.0, Term::from_field_text(field, &it.1))).collect();
+        Ok(match terms.len() {
+            0 => None,
+            1 => {
+                let (_, term) = terms.remove(0);
+                Some(TermQuery::new(term, IndexRecordOption::Basic).weight(scoring)?)
+            }
+            _ => {
+                let phrase: Box<dyn Weight> =
+                    PhraseQuery::new_with_offset(terms).weight(scoring)?;
+                Some(phrase)
+            }
+        })
+    };
+    let Fields { exact, names, .. } = *ground.fields;
+    // Of each, one of these is to be there.
+    let mut wanted: Vec<[Option<Box<dyn Weight>>; 2]> = Vec::new();
+    for phrase in &ask.phrases {
+        wanted.push([weight(exact, &phrase.exact)?, weight(names, &phrase.stem)?]);
+    }
+    for identifier in &ask.identifiers {
+        wanted.push([weight(exact, &[(0, identifier.clone())])?, None]);
+    }
+    let has_all = |candidate: &Candidate| -> tantivy::Result<bool> {
+        let Block { shelf, segment, doc } = candidate.block;
+        let reader = &ground.shelves[shelf].readers()[segment];
+        let last = doc + DocId::try_from(candidate.card.chunks.len()).unwrap_or(0);
+        for either in &wanted {
+            let mut is_there = false;
+            for weight in either.iter().flatten() {
+                let mut docs = weight.scorer(reader, 1.0)?;
+                let at = docs.doc();
+                is_there |= (if at < doc { docs.seek(doc) } else { at }) <= last;
+            }
+            if !is_there {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    candidates.map(has_all).collect()
 }
 
 impl Candidate {

@@ -1,8 +1,8 @@
 //! What the vault says, ready to be asked.
 //!
 //! Takes the notes of a commit (path, blob, what they say), gives [`IndexView`]s: the keyword
-//! index (tantivy), the graph of links and the catalog of notes, all at one commit. [`Index`]
-//! lives on the indexer's thread; views and [`IndexReader`] on any.
+//! index (tantivy), the vectors, the graph of links and the catalog of notes, all at one commit.
+//! [`Index`] lives on the indexer's thread; views and [`IndexReader`] on any.
 //!
 //! **Invariant:** everything here is derived: deleting it costs time. Whatever the order of edits,
 //! crashes and flushes, the state equals one built anew from the same notes.
@@ -17,6 +17,7 @@ mod guard;
 mod indexer;
 mod keyword;
 mod living;
+mod meaning;
 mod merge;
 mod open;
 mod overlay;
@@ -25,12 +26,15 @@ mod proof;
 mod reader;
 mod rebuild;
 mod room;
+mod rows;
 mod schema;
 mod shelf;
 mod state;
 mod stores;
 mod sums;
 mod tally;
+mod tend;
+mod vectors;
 mod view;
 mod words;
 
@@ -40,12 +44,14 @@ pub use error::{IndexError, Opened, Why};
 pub use guard::Damage;
 pub use indexer::{Index, Update};
 pub use keyword::{Candidate, Found, Share, Weights};
+pub use meaning::{Near, Nearest};
 pub use reader::IndexReader;
 pub use rebuild::Rebuild;
 pub use room::Room;
 pub use shelf::Passage;
 pub use state::Tie;
-pub use view::{Building, Counts, IndexView};
+pub use vectors::VectorsError;
+pub use view::{Building, Counts, IndexView, VectorCounts};
 
 #[cfg(test)]
 mod full;

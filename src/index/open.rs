@@ -7,6 +7,7 @@
 //! and what is damaged is never taken for whole.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -14,6 +15,7 @@ use std::thread;
 use crate::base::fs;
 use crate::base::lock::{DirLock, try_lock_dir};
 use crate::base::store::StoreError;
+use crate::embed::Embedder;
 use crate::index::analyze::tokenizers;
 use crate::index::directory::{Folder, Met};
 use crate::index::error::{IndexError, Opened, Why};
@@ -28,25 +30,46 @@ use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::Stores;
 use crate::index::tally::Graves;
+use crate::index::vectors::Vectors;
 use crate::index::view::IndexView;
 use crate::vault::Layout;
 
 impl Index {
-    /// Opens the index in the vault's folder for derived state, and looks at all that is in it.
+    /// Opens the index in the vault's folder for derived state, to be searched by words alone, and
+    /// looks at all that is in it.
     pub fn open(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Before, metadata_dir, layout)
+        Self::open_and(When::Before, metadata_dir, layout, None)
+    }
+
+    /// The same, to be searched by what this model makes of the notes, too.
+    pub fn open_with_model(
+        metadata_dir: &Path,
+        layout: &Layout,
+        model: Arc<dyn Embedder>,
+    ) -> Result<(Self, Opened), IndexError> {
+        Self::open_and(When::Before, metadata_dir, layout, Some(model))
     }
 
     /// Opens it to be searched soon: where it is large, whether all in it is what was written has
     /// to be looked at afterwards ([`Self::prove`]). Nothing is written to it before.
     pub fn open_soon(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Meanwhile, metadata_dir, layout)
+        Self::open_and(When::Meanwhile, metadata_dir, layout, None)
+    }
+
+    /// The same, to be searched by what this model makes of the notes, too.
+    pub fn open_soon_with_model(
+        metadata_dir: &Path,
+        layout: &Layout,
+        model: Arc<dyn Embedder>,
+    ) -> Result<(Self, Opened), IndexError> {
+        Self::open_and(When::Meanwhile, metadata_dir, layout, Some(model))
     }
 
     fn open_and(
         when: When,
         metadata_dir: &Path,
         layout: &Layout,
+        model: Option<Arc<dyn Embedder>>,
     ) -> Result<(Self, Opened), IndexError> {
         let fields = Arc::new(Fields::new());
         let mut index = Self {
@@ -58,6 +81,8 @@ impl Index {
             next_id: 1,
             at: None,
             overlay: Overlay::default(),
+            // Until it is known which generation the index is of there are none.
+            vectors: model.map(|it| Vectors::new(metadata_dir, it, "")),
             cautious: false,
             proof: None,
             is_unfinished: false,
@@ -124,10 +149,23 @@ impl Index {
                 Err(why) => return rebuild(why),
             },
         };
-        // Beside each other: both take long where there are many notes.
-        let (read, shelf) = thread::scope(|scope| {
+        // Beside each other: all take long where there are many notes. Of vectors only what was
+        // read to the last byte counts.
+        let vectors = &mut self.vectors;
+        let (read, shelf, elsewhere) = thread::scope(|scope| {
+            let vectors = scope.spawn(|| {
+                let elsewhere =
+                    Vectors::highest_elsewhere(&self.dir, &generation, vectors.as_ref());
+                if let Some(vectors) = vectors {
+                    vectors.set_generation(&generation);
+                    vectors.read();
+                }
+                elsewhere
+            });
             let shelf = scope.spawn(|| Shelf::of(&keyword, &self.fields, None));
-            (stores.read(&self.layout), shelf.join())
+            let read = stores.read(&self.layout);
+            let vectors = vectors.join().unwrap_or_else(|fault| resume_unwind(fault));
+            (read, shelf.join(), vectors)
         });
         let shelf = match shelf {
             Ok(Ok(shelf)) => Arc::new(shelf),
@@ -140,7 +178,13 @@ impl Index {
             Err(err) if err.needs_rebuild() => return Ok(Opened::Rebuild(Why::from(&err))),
             Err(err) => return Err(err.into()),
         };
-        self.next_id = highest.max(shelf.highest_note()) + 1;
+        let mut highest = highest.max(shelf.highest_note()).max(elsewhere);
+        if let Some(vectors) = &mut self.vectors {
+            vectors.look_for_missing(&state);
+            // A crash can leave vectors of a note that nothing else knows: its number is taken.
+            highest = highest.max(vectors.highest());
+        }
+        self.next_id = highest + 1;
         self.state = state;
         self.cautious = cursors.len() > 1;
         self.at = cursors.iter().next().copied().filter(|_| cursors.len() == 1);

@@ -47,6 +47,14 @@ impl Overlay {
         self.waiting.insert(path.clone(), Waiting::Remove { on_disk });
     }
 
+    /// What was put at a path last.
+    pub(super) fn put_at(&self, path: &VaultPath) -> Option<(&Card, &NoteDoc)> {
+        match self.waiting.get(path)? {
+            Waiting::Put { card, doc, .. } => Some((card, doc)),
+            Waiting::Remove { .. } => None,
+        }
+    }
+
     fn on_disk(&self, path: &VaultPath) -> Option<bool> {
         self.waiting.get(path).map(|it| match it {
             Waiting::Put { on_disk, .. } | Waiting::Remove { on_disk } => *on_disk,

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::embed::Embedder;
 use crate::index::card::Card;
 use crate::index::directory::Met;
 use crate::index::error::{IndexError, Why};
@@ -20,6 +21,7 @@ use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::Stores;
+use crate::index::vectors::Vectors;
 use crate::index::view::IndexView;
 use crate::vault::{CommitId, Layout};
 
@@ -31,6 +33,8 @@ pub struct IndexReader {
     next_id: u64,
     cursors: BTreeSet<CommitId>,
     dir: Option<PathBuf>,
+    generation: String,
+    vectors: Option<Vectors>,
 }
 
 /// How often the opening is tried while a writer is between its stores.
@@ -59,7 +63,22 @@ impl IndexReader {
             next_id: 1,
             cursors: BTreeSet::new(),
             dir: None,
+            generation: String::new(),
+            vectors: None,
         }
+    }
+
+    /// The same, to be searched by what this model makes of the notes, too.
+    pub fn with_model(mut self, model: Arc<dyn Embedder>) -> Self {
+        let dir = self.dir.clone().unwrap_or_default();
+        let mut vectors = Vectors::new(&dir, model, &self.generation);
+        if self.dir.is_some() {
+            vectors.read_only();
+            vectors.look_for_missing(&self.state);
+        }
+        self.next_id = self.next_id.max(vectors.highest() + 1);
+        self.vectors = Some(vectors);
+        self
     }
 
     /// The commits whose differences to HEAD are to be laid over it.
@@ -75,21 +94,31 @@ impl IndexReader {
     ) -> Result<Arc<IndexView>, IndexError> {
         let (mut state, mut overlay, mut next_id) =
             (self.state.clone(), Overlay::default(), self.next_id);
+        let mut vectors = self.vectors.clone();
         let mut paths = Vec::new();
         for update in updates {
             match update {
                 Update::Put { path, blob, role, doc } if role.is_indexed() => {
                     let card = Arc::new(Card::new(next_id, &path, blob, role, &doc));
                     next_id += 1;
-                    state.put(Arc::clone(&card));
+                    let old = state.put(Arc::clone(&card));
                     overlay.put(card, doc, false);
                     paths.push(path);
+                    if let (Some(vectors), Some(old)) = (&mut vectors, old) {
+                        vectors.remove(&old);
+                    }
                 }
                 Update::Put { path, .. } | Update::Remove(path) => {
-                    state.remove(&path);
+                    let old = state.remove(&path);
+                    if let (Some(vectors), Some(old)) = (&mut vectors, old) {
+                        vectors.remove(&old);
+                    }
                     overlay.remove(&path, false);
                 }
             }
+        }
+        if let Some(vectors) = &mut vectors {
+            vectors.put(paths.iter().filter_map(|it| overlay.put_at(it)));
         }
         overlay.show(paths, &self.fields)?;
         let shelves = self.shelf.iter().chain(overlay.shelves()).cloned().collect();
@@ -101,7 +130,8 @@ impl IndexReader {
             at,
             None,
             self.dir.as_deref(),
-        ))
+        )
+        .meaning(vectors.as_ref().map(Vectors::meaning)))
     }
 
     fn open_once(dir: &Path, layout: &Layout) -> Result<Result<Self, Why>, IndexError> {
@@ -115,7 +145,7 @@ impl IndexReader {
             Ok(keyword) => keyword,
             Err(why) => return Ok(Err(why)),
         };
-        let (cursors, _) = match payload(&keyword).and_then(|it| it.cursors(&stores)) {
+        let (cursors, generation) = match payload(&keyword).and_then(|it| it.cursors(&stores)) {
             Ok(found) => found,
             Err(why) => return Ok(Err(why.caused_by(&met))),
         };
@@ -128,6 +158,7 @@ impl IndexReader {
             .map_err(|err| IndexError::from(err).caused_by(&met))?;
         let next_id = highest.max(shelf.highest_note()) + 1;
         let (fields, shelf) = (Arc::new(fields), Some(Arc::new(shelf)));
-        Ok(Ok(Self { state, fields, shelf, next_id, cursors, dir: Some(dir.to_owned()) }))
+        let (dir, vectors) = (Some(dir.to_owned()), None);
+        Ok(Ok(Self { state, fields, shelf, next_id, cursors, dir, generation, vectors }))
     }
 }

@@ -27,6 +27,7 @@ use crate::index::payload::schema_mark;
 use crate::index::shelf::Shelf;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
+use crate::index::vectors::Vectors;
 use crate::index::view::{Building, IndexView, folder_bytes};
 use crate::vault::{BlobId, CommitId, NoteDoc, Role, VaultPath};
 
@@ -56,8 +57,11 @@ impl<'a> Rebuild<'a> {
         index.disk = None;
         index.at = None;
         let stores_gone = Stores::folders(&index.dir).into_iter();
-        for folder in stores_gone.chain([keyword_dir(&index.dir)]) {
+        for folder in stores_gone.chain([keyword_dir(&index.dir), Vectors::root(&index.dir)]) {
             fs::remove_derived(&folder).map_err(StoreError::from)?;
+        }
+        if let Some(vectors) = &mut index.vectors {
+            vectors.forget();
         }
         // A build that the disk has no room for would fill it, and end for all that.
         index.room.check(&index.dir, total)?;
@@ -77,6 +81,9 @@ impl<'a> Rebuild<'a> {
         let (graves, at) = (None, None);
         index.disk = Some(Disk { stores, keyword, writer, shelf, graves, generation, at, guard });
         index.state = State::new(&index.layout);
+        if let Some((vectors, disk)) = index.vectors.as_mut().zip(index.disk.as_ref()) {
+            vectors.set_generation(&disk.generation);
+        }
         Ok(Self::begun(index, total, old))
     }
 
@@ -153,9 +160,10 @@ impl<'a> Rebuild<'a> {
         if role.is_indexed() {
             let card = Arc::new(Card::new(self.index.next_id, path, blob, role, doc));
             self.index.next_id += 1;
-            let was_there = self.index.state.put(Arc::clone(&card)).is_some();
+            let old = self.index.state.put(Arc::clone(&card));
             // The disk may have what the state does not know.
-            let was_there = was_there || self.index.cautious;
+            let was_there = old.is_some() || self.index.cautious;
+            self.index.put_vectors(old.as_deref(), &card, doc);
             self.pages.put(&card, doc, &self.index.layout, was_there);
             let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
             let mut operations: Vec<UserOperation<TantivyDocument>> = Vec::new();
@@ -172,7 +180,11 @@ impl<'a> Rebuild<'a> {
     /// Takes a note out; says whether there is a new view.
     fn remove(&mut self, path: &VaultPath) -> Result<bool, IndexError> {
         self.progress.done += 1;
-        if self.index.state.remove(path).is_some() || self.index.cautious {
+        let old = self.index.state.remove(path);
+        if let (Some(vectors), Some(old)) = (&mut self.index.vectors, &old) {
+            vectors.remove(old);
+        }
+        if old.is_some() || self.index.cautious {
             self.pages.remove(path, &self.index.layout);
             let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
             disk.writer(&self.index.met)?
@@ -201,7 +213,7 @@ impl<'a> Rebuild<'a> {
         let disk = index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
         let merged = disk.close_writer().and_then(|_| disk.renew(&index.fields));
         merged.map_err(|err| err.caused_by(&index.met))?;
-        disk.guard = Arc::new(disk.guard.renewed(&index.dir, &disk.shelf));
+        index.renew_guard();
         index.publish(None);
         Ok(index.view())
     }
@@ -218,6 +230,8 @@ impl<'a> Rebuild<'a> {
         let ended = self.commit(Some(at));
         ended.map_err(|err| self.failed(err))?;
         let index = self.index;
+        index.write_vectors();
+        index.renew_guard();
         index.room.sufficed();
         index.at = Some(at);
         index.is_unfinished = false;
@@ -255,7 +269,7 @@ impl<'a> Rebuild<'a> {
         disk.stores.append(pages, at.map(|it| it.to_string()).as_deref())?;
         disk.commit(at, &self.index.met)?;
         disk.renew(&self.index.fields)?;
-        disk.guard = Arc::new(disk.guard.renewed(&self.index.dir, &disk.shelf));
+        self.index.renew_guard();
         Ok(())
     }
 

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use tantivy::columnar::ColumnValues;
 use tantivy::directory::RamDirectory;
 use tantivy::index::SegmentId;
-use tantivy::schema::{Field, Value as _};
+use tantivy::schema::{Field, IndexRecordOption, Value as _};
 use tantivy::{
-    DocAddress, DocId, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader, TantivyDocument,
+    DocAddress, DocId, DocSet as _, Index, IndexSettings, ReloadPolicy, Searcher, SegmentReader,
+    TERMINATED, TantivyDocument, Term,
 };
 
 use crate::index::analyze::tokenizers;
@@ -120,6 +121,28 @@ impl Shelf {
     /// The document's place in its block: 0 the note, then its chunks.
     pub(super) fn place_of(&self, segment: usize, doc: DocId) -> u32 {
         place_of(&*self.segments[segment].place, doc)
+    }
+
+    /// The segment and document of a note, by the term of its path.
+    pub(super) fn note_at(
+        &self,
+        path: &Term,
+        note: u64,
+    ) -> tantivy::Result<Option<(usize, DocId)>> {
+        for (segment, reader) in self.readers().iter().enumerate() {
+            let index = reader.inverted_index(path.field())?;
+            let Some(mut docs) = index.read_postings(path, IndexRecordOption::Basic)? else {
+                continue;
+            };
+            while docs.doc() != TERMINATED {
+                let doc = docs.doc();
+                if self.note_of(segment, doc) == note && self.place_of(segment, doc) == 0 {
+                    return Ok(Some((segment, doc)));
+                }
+                docs.advance();
+            }
+        }
+        Ok(None)
     }
 
     /// Which documents of a segment are notes.

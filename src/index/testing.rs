@@ -6,12 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use sha2::Digest as _;
 use tempfile::TempDir;
 
 use crate::base::clock;
+use crate::embed::{Answer, EmbedError, Embedder, Identity, Normalisation, Purpose, Slot, Vector};
 use crate::index::{Ask, Index, IndexView, Opened, Update};
 use crate::vault::note::read_note;
 use crate::vault::role::role_of;
@@ -37,6 +39,100 @@ pub(crate) fn put(at: impl AsRef<[u8]>, text: impl AsRef<[u8]>) -> Update {
 
 pub(crate) fn remove(at: impl AsRef<[u8]>) -> Update {
     Update::Remove(path(at))
+}
+
+/// A model for tests: each word has a direction of its own, of its hash, `bike` that of `bicycle`,
+/// and `silent` none.
+pub(crate) struct WordModel {
+    identity: Identity,
+    /// Whether it gives no answer now.
+    pub(crate) is_away: AtomicBool,
+}
+
+impl WordModel {
+    /// One that costs nothing to ask.
+    pub(crate) fn instant(name: &str) -> Arc<Self> {
+        Self::of("static", name)
+    }
+
+    /// One behind a wire.
+    pub(crate) fn remote(name: &str) -> Arc<Self> {
+        Self::of("openai", name)
+    }
+
+    fn of(backend: &str, name: &str) -> Arc<Self> {
+        let identity = Identity {
+            backend: backend.into(),
+            model: name.into(),
+            dimension: 16,
+            source: "test".into(),
+            normalisation: Normalisation::L2,
+            query_prefix: String::new(),
+            passage_prefix: String::new(),
+        };
+        Arc::new(Self { identity, is_away: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn vector(&self, text: &str) -> Option<Vector> {
+        let mut sum = vec![0.0; self.identity.dimension];
+        let words = text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty());
+        for word in words.map(str::to_lowercase).filter(|it| it != "silent") {
+            let word = if word == "bike" { "bicycle" } else { &word };
+            let hash = sha2::Sha256::digest(format!("{} {word}", self.identity.model));
+            for (sum, byte) in sum.iter_mut().zip(hash) {
+                *sum += f32::from(byte) - 127.5;
+            }
+        }
+        Vector::new(sum).ok()
+    }
+}
+
+impl Embedder for WordModel {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn window(&self) -> usize {
+        100
+    }
+
+    fn count(&self, text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+
+    fn embed(&self, texts: &[&str], _purpose: Purpose, _deadline: Instant) -> Answer {
+        if self.is_away.load(Ordering::SeqCst) {
+            let stopped = Some(EmbedError::Transport("connection refused".to_owned()));
+            return Answer { slots: vec![Slot::Missing; texts.len()], stopped };
+        }
+        let slot = |text: &&str| self.vector(text).map_or(Slot::Silent, Slot::whole);
+        Answer { slots: texts.iter().map(slot).collect(), stopped: None }
+    }
+}
+
+/// An index in `dir` with what `model` makes of the notes, built from `updates` if it has to be.
+pub(crate) fn open_with_model(
+    dir: &Path,
+    model: Arc<dyn Embedder>,
+    updates: Vec<Update>,
+    at: CommitId,
+) -> Index {
+    let (mut index, opened) = Index::open_with_model(dir, &Layout::default(), model).unwrap();
+    match opened {
+        Opened::Ready { .. } => index.apply(updates, at).unwrap(),
+        Opened::Rebuild(_) => rebuild(&mut index, updates, at),
+        Opened::Unfinished => panic!("a build was left off"),
+    }
+    index
+}
+
+/// Makes all vectors that are missing.
+pub(crate) fn make_vectors(index: &mut Index) {
+    let deadline = clock::now() + Duration::from_secs(60);
+    while index.owes_vectors() {
+        assert!(clock::now() < deadline, "vectors come to an end");
+        index.tend_vectors(clock::now()).unwrap();
+    }
 }
 
 /// An index in `dir`, built from `notes` if it has to be.

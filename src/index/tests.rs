@@ -1,16 +1,34 @@
 //! The index as a whole: whatever happens to it, it equals one built anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
 use crate::base::clock;
-use crate::index::testing::{built, commit, facts, hits, open, path, put, rebuild, remove};
-use crate::index::{Ask, Index, IndexReader, Opened, Update, Why};
+use crate::index::testing::{
+    WordModel, built, commit, facts, hits, make_vectors, open_with_model, path, put, rebuild,
+    remove,
+};
+use crate::index::{Ask, Index, IndexError, IndexReader, Opened, Update, Why};
 use crate::vault::{CommitId, Layout, VaultPath};
 
 mod kills;
+
+mod vectors;
+
+fn model() -> Arc<WordModel> {
+    WordModel::instant("words")
+}
+
+fn open_index(dir: &std::path::Path) -> Result<(Index, Opened), IndexError> {
+    Index::open_with_model(dir, &Layout::default(), model())
+}
+
+fn open(dir: &std::path::Path, updates: Vec<Update>, at: CommitId) -> Index {
+    open_with_model(dir, model(), updates, at)
+}
 
 const QUERIES: [&str; 7] =
     ["tide tables", "moon", "\"tide tables\"", "common", "shared heading", "n1", "日本"];
@@ -62,7 +80,7 @@ fn updates(changes: &BTreeMap<usize, Option<u8>>) -> Vec<Update> {
 
 /// Opens after a stop or a crash, and catches up from each cursor it finds.
 fn reopened(dir: &std::path::Path, history: &[Model]) -> Index {
-    let (mut index, opened) = Index::open(dir, &Layout::default()).unwrap();
+    let (mut index, opened) = open_index(dir).unwrap();
     let head = commit(u8::try_from(history.len() - 1).unwrap());
     let now = history.last().unwrap();
     let cursors = match opened {
@@ -81,6 +99,8 @@ fn reopened(dir: &std::path::Path, history: &[Model]) -> Index {
         changes.extend(difference(&history[usize::from(cursor.as_bytes()[0])], now));
     }
     index.apply(updates(&changes), head).unwrap();
+    // What a crash took.
+    make_vectors(&mut index);
     index
 }
 
@@ -103,6 +123,8 @@ fn go_on(index: &mut Index, now: &Model, head: CommitId) -> usize {
         build.take(update).unwrap();
     }
     build.end(head).unwrap();
+    // What a kill took.
+    make_vectors(index);
     count
 }
 
@@ -111,6 +133,7 @@ fn assert_equals_a_rebuild(index: &Index, model: &Model) {
     let anew = open(dir.path(), full(model), commit(99));
     assert_eq!(facts(&index.view()), facts(&anew.view()));
     assert_eq!(index.view().counts(), anew.view().counts());
+    assert_vectors_equal(index, &anew);
     for query in QUERIES {
         let own: BTreeSet<String> = hits(&index.view(), query).into_iter().map(|it| it.0).collect();
         let other: BTreeSet<String> =
@@ -120,6 +143,24 @@ fn assert_equals_a_rebuild(index: &Index, model: &Model) {
         for (path, score) in own {
             assert!((score - other[&path]).abs() < 0.001, "{query} {path}: {score} {other:?}");
         }
+    }
+}
+
+/// Each living note has the vectors that a rebuild gives it, and those answer in the same order.
+fn assert_vectors_equal(index: &Index, anew: &Index) {
+    let (own, other) = (index.view(), anew.view());
+    assert!(!index.view().all_vectors().is_empty() || own.notes().is_empty());
+    assert_eq!(own.all_vectors(), other.all_vectors());
+    assert_eq!(own.vectors().map(|it| it.missing), Some(0));
+    let deadline = clock::now() + Duration::from_secs(60);
+    for query in QUERIES {
+        let Some(asked) = model().vector(query) else { continue };
+        let near = |view: &crate::index::IndexView| -> Vec<(String, usize, u32)> {
+            let found = view.nearest(&asked, &|_| true, 5, deadline);
+            let near = found.near.iter();
+            near.map(|it| (it.card.path.to_string(), it.chunk, it.cosine.to_bits())).collect()
+        };
+        assert_eq!(near(&own), near(&other), "{query}");
     }
 }
 
@@ -238,7 +279,7 @@ proptest! {
 #[test]
 fn a_build_shows_its_parts_and_an_old_index_serves_to_the_end_of_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut index, _) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let (mut index, _) = open_index(dir.path()).unwrap();
     let deadline = clock::now() + Duration::from_secs(60);
     let mut rebuild = index.begin_rebuild(0).unwrap();
     let mut number = 0;
@@ -257,7 +298,7 @@ fn a_build_shows_its_parts_and_an_old_index_serves_to_the_end_of_a_new_one() {
     assert_eq!((view.at(), hits(&view, "tide").len()), (None, number.min(200)));
     // A build that stops here has its parts, and is true for no commit.
     drop(index);
-    let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let (mut index, opened) = open_index(dir.path()).unwrap();
     assert!(matches!(opened, Opened::Unfinished) && index.is_unfinished(), "{opened:?}");
     assert_eq!((index.view().at(), hits(&index.view(), "tide").len()), (None, number.min(200)));
     let read = IndexReader::open(dir.path(), &Layout::default()).unwrap();
@@ -326,7 +367,7 @@ fn dead_lines_are_dropped_and_the_rest_stays() {
     assert!(std::fs::metadata(&chunks).unwrap().len() * 4 < before);
     let said = facts(&index.view());
     drop(index);
-    let (index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let (index, opened) = open_index(dir.path()).unwrap();
     let Opened::Ready { cursors } = opened else { panic!("{opened:?}") };
     assert_eq!(cursors, BTreeSet::from([commit(20)]));
     assert_eq!(facts(&index.view()), said);

@@ -14,12 +14,14 @@ use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::fs;
+use crate::embed::{Embedder, Vector};
 use crate::index::IndexError;
 use crate::index::ask::Ask;
 use crate::index::card::Card;
 use crate::index::guard::{Damage, Guard};
-use crate::index::keyword::{self, Candidate, Found, Ground, Share, Weights};
+use crate::index::keyword::{self, Block, Candidate, Found, Ground, Share, Weights};
 use crate::index::living::Living;
+use crate::index::meaning::{Meaning, Near, Nearest};
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
 use crate::index::state::{State, Tie};
@@ -37,6 +39,8 @@ pub struct IndexView {
     at: Option<CommitId>,
     building: Option<Building>,
     dir: Option<PathBuf>,
+    /// The vectors; `None` where no model is in use.
+    meaning: Option<Meaning>,
     /// By which it is seen that somebody touched the files below.
     guard: Option<Arc<Guard>>,
     /// By which it is seen that those files are what was written; `None` where that was known.
@@ -59,6 +63,18 @@ pub struct Counts {
     pub links: usize,
     /// Links that could mean more than one note.
     pub ambiguous_links: usize,
+}
+
+/// How far the vectors are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VectorCounts {
+    /// Which model made them.
+    pub model: String,
+    pub dimension: usize,
+    /// Vectors, those of notes that are gone included.
+    pub vectors: usize,
+    /// Notes whose vectors are not made yet.
+    pub missing: usize,
 }
 
 /// Answers that are worked out once a view.
@@ -92,10 +108,20 @@ impl IndexView {
             at,
             building,
             dir,
+            meaning: None,
             guard: None,
             is_proven: None,
             memo,
         })
+    }
+
+    /// The same view, with vectors.
+    pub(super) fn meaning(self: Arc<Self>, meaning: Option<Meaning>) -> Arc<Self> {
+        let mut view = self;
+        if let Some(own) = Arc::get_mut(&mut view) {
+            own.meaning = meaning;
+        }
+        view
     }
 
     /// The same view, which tells when somebody touches its files, and whether they were proven.
@@ -217,6 +243,91 @@ impl IndexView {
         Ok(keyword::shares(&self.ground()?, ask, candidate)?)
     }
 
+    /// The model that the vectors are of; `None` where none is in use.
+    pub fn embedder(&self) -> Option<&dyn Embedder> {
+        self.meaning.as_ref().map(|it| &*it.embedder)
+    }
+
+    /// How far the vectors are.
+    pub fn vectors(&self) -> Option<VectorCounts> {
+        let meaning = self.meaning.as_ref()?;
+        let identity = meaning.embedder.identity();
+        Some(VectorCounts {
+            model: identity.model.clone(),
+            dimension: identity.dimension,
+            vectors: meaning.blocks.iter().map(|it| it.rows()).sum(),
+            missing: meaning.missing,
+        })
+    }
+
+    /// The notes that are nearest to a vector, at most `pool`, among those that `keep` takes.
+    pub fn nearest(
+        &self,
+        query: &Vector,
+        keep: &dyn Fn(&Card) -> bool,
+        pool: usize,
+        deadline: Instant,
+    ) -> Nearest {
+        let meaning = self.meaning.as_ref();
+        meaning.map_or_else(Nearest::default, |it| {
+            it.nearest(&self.state, query, keep, pool, deadline)
+        })
+    }
+
+    /// How near one note is; `None` where it has no vector.
+    pub fn nearness(&self, query: &Vector, card: &Arc<Card>) -> Option<Near> {
+        self.meaning.as_ref()?.nearness(query, card)
+    }
+
+    /// A note as a candidate that no word of the query found.
+    pub fn candidate(&self, card: &Arc<Card>, chunk: usize) -> Result<Candidate, IndexError> {
+        let (note, passage, named) = (0.0, 0.0, false);
+        let block = self.block_of(card)?;
+        Ok(Candidate { card: Arc::clone(card), chunk, note, passage, named, block })
+    }
+
+    /// The texts of a note's chunks as they are stored.
+    pub(super) fn texts_of(&self, card: &Arc<Card>) -> Result<Vec<String>, IndexError> {
+        let mut candidate = self.candidate(card, 0)?;
+        let mut texts = Vec::with_capacity(card.chunks.len());
+        for chunk in 0..card.chunks.len() {
+            candidate.chunk = chunk;
+            texts.push(self.passage(&candidate)?.text);
+        }
+        Ok(texts)
+    }
+
+    /// Where the documents of a note lie.
+    fn block_of(&self, card: &Card) -> Result<Block, IndexError> {
+        let term = self.fields.path_term(&card.path);
+        // The overlay has the newer ones.
+        for (shelf_at, shelf) in self.shelves.iter().enumerate().rev() {
+            if let Some((segment, doc)) = shelf.note_at(&term, card.id)? {
+                return Ok(Block { shelf: shelf_at, segment, doc });
+            }
+        }
+        Err(IndexError::Keyword("a living note has no documents".into()))
+    }
+
+    /// The vectors of every note that has been looked at.
+    #[cfg(test)]
+    pub(super) fn all_vectors(
+        &self,
+    ) -> std::collections::BTreeMap<String, Vec<(u32, u32, Vec<u16>)>> {
+        let meaning = self.meaning.iter();
+        let all = meaning.flat_map(|it| self.notes().iter().map(move |card| (card, it.of(card))));
+        all.filter_map(|(card, rows)| Some((card.path.to_string(), rows?))).collect()
+    }
+
+    /// Which of the candidates have all that the query means to the letter.
+    pub fn are_literal<'a>(
+        &self,
+        ask: &Ask,
+        candidates: impl Iterator<Item = &'a Candidate>,
+    ) -> Result<Vec<bool>, IndexError> {
+        Ok(keyword::are_literal(&self.ground()?, ask, candidates)?)
+    }
+
     /// The text of a candidate's chunk; empty for a note without one.
     pub fn passage(&self, candidate: &Candidate) -> Result<Passage, IndexError> {
         if candidate.card.chunks.is_empty() {
@@ -247,7 +358,7 @@ impl IndexView {
                         _ => continue,
                     };
                     let passage = shelf.passage(segment, doc, &self.fields)?;
-                    let block = keyword::Block { shelf: shelf_at, segment, doc: doc - place };
+                    let block = Block { shelf: shelf_at, segment, doc: doc - place };
                     let chunk = place as usize - 1;
                     let candidate = Candidate {
                         card: Arc::clone(card),

@@ -85,6 +85,7 @@ kill_at! {
     killed_after_the_index_file "committer.after_index"
     killed_before_the_stores "indexer.before_stores"
     killed_before_the_index_commit "indexer.before_commit"
+    killed_before_the_vectors "indexer.before_vectors"
     killed_after_the_index_commit "indexer.after_commit"
     killed_in_a_build_of_the_index "indexer.note"
 }
@@ -98,6 +99,9 @@ fn every_fault_point_has_a_kill_test() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|it| it != "rs") {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();

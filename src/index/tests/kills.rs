@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Model, assert_equals_a_rebuild, difference, full, go_on, reopened, updates};
-use crate::index::testing::{commit, hits, open, path, put, rebuild};
+use super::{
+    Model, assert_equals_a_rebuild, difference, full, go_on, model, open, open_index, reopened,
+    updates,
+};
+use crate::index::testing::{commit, hits, path, put, rebuild};
 use crate::index::{Index, IndexError, IndexReader, Opened, Why};
 use crate::vault::{CommitId, Layout};
 
@@ -11,7 +14,7 @@ use crate::vault::{CommitId, Layout};
 #[test]
 fn crashing_builder() {
     let Ok(dir) = std::env::var("REMD_TEST_BUILD_DIR") else { return };
-    let (mut index, _) = Index::open(std::path::Path::new(&dir), &Layout::default()).unwrap();
+    let (mut index, _) = open_index(std::path::Path::new(&dir)).unwrap();
     let mut build = index.begin_rebuild(0).unwrap();
     for update in full(&after()) {
         build.take(update).unwrap();
@@ -44,7 +47,7 @@ fn a_build_that_is_killed_goes_on_from_its_last_step() {
             .status()
             .unwrap();
         assert!(!status.success(), "{point}");
-        let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+        let (mut index, opened) = open_index(dir.path()).unwrap();
         match left {
             None => assert!(matches!(opened, Opened::Rebuild(Why::Unfinished)), "{opened:?}"),
             Some(left) => {
@@ -84,6 +87,7 @@ fn a_kill_at_any_point_loses_nothing() {
         ("indexer.before_commit:2", vec![0, 1]),
         ("indexer.after_commit:2", vec![1]),
         ("indexer.before_commit", vec![]),
+        ("indexer.before_vectors", vec![1]),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let status = std::process::Command::new(std::env::current_exe().unwrap())
@@ -94,7 +98,7 @@ fn a_kill_at_any_point_loses_nothing() {
             .status()
             .unwrap();
         assert!(!status.success(), "{point}");
-        let (index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+        let (index, opened) = open_index(dir.path()).unwrap();
         drop(index);
         let expected: BTreeSet<CommitId> = cursors.into_iter().map(commit).collect();
         match opened {
@@ -135,7 +139,7 @@ fn what_is_missing_damaged_or_of_another_version_is_built_again() {
                     std::fs::write(&file, &bytes).unwrap();
                 }
             }
-            let (mut index, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+            let (mut index, opened) = open_index(dir.path()).unwrap();
             let Opened::Rebuild(why) = opened else { panic!("{store} {damage}") };
             assert_eq!(matches!(why, Why::Missing), damage == "gone", "{store} {damage}: {why}");
             assert!(
@@ -148,7 +152,7 @@ fn what_is_missing_damaged_or_of_another_version_is_built_again() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let (_, opened) = open_index(dir.path()).unwrap();
     assert!(matches!(opened, Opened::Rebuild(Why::Missing)), "{opened:?}");
 }
 
@@ -164,7 +168,7 @@ fn damage_in_a_segment_is_noticed() {
     let mut bytes = std::fs::read(&segment).unwrap();
     bytes[2] ^= 0xff;
     std::fs::write(&segment, &bytes).unwrap();
-    let (_, opened) = Index::open(dir.path(), &Layout::default()).unwrap();
+    let (_, opened) = open_index(dir.path()).unwrap();
     assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{opened:?}");
 }
 
@@ -182,7 +186,8 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let dir = tempfile::tempdir().unwrap();
         drop(open(dir.path(), notes(), commit(1)));
         // Whole: searched at once, proven in steps, and no mark is left.
-        let (mut index, opened) = Index::open_soon(dir.path(), &layout).unwrap();
+        let (mut index, opened) =
+            Index::open_soon_with_model(dir.path(), &layout, model()).unwrap();
         assert!(matches!(opened, Opened::Ready { .. }), "{opened:?}");
         assert!(!index.is_proven() && dir.path().join("unproven").exists());
         let view = index.view();
@@ -211,19 +216,20 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let left =
             |dir: &std::path::Path| std::fs::read(dir.join("keyword_index/meta.json")).unwrap();
         let before = left(dir.path());
-        let (mut index, opened) = Index::open_soon(dir.path(), &layout).unwrap();
+        let (mut index, opened) =
+            Index::open_soon_with_model(dir.path(), &layout, model()).unwrap();
         if let Opened::Ready { .. } = opened {
             let err = index.apply(vec![put("c.md", "tide")], commit(2)).unwrap_err();
             assert!(matches!(err, IndexError::Damaged(_)), "{name}: {err}");
             assert_eq!(left(dir.path()), before, "{name}");
             drop(index);
             // The next one is warned, as after a kill.
-            let opened = Index::open_soon(dir.path(), &layout).unwrap().1;
+            let opened = Index::open_soon_with_model(dir.path(), &layout, model()).unwrap().1;
             assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
         } else {
             drop(index);
         }
-        let (mut index, opened) = Index::open(dir.path(), &layout).unwrap();
+        let (mut index, opened) = open_index(dir.path()).unwrap();
         assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
         rebuild(&mut index, notes(), commit(2));
         assert!(index.is_proven());

@@ -1,0 +1,182 @@
+//! What a view knows of the meaning of its notes.
+//!
+//! Takes the blocks of vectors of one space and a query's vector, gives the notes nearest to it.
+//! Every living row is looked at: nothing is missed, and a filter narrows what is ranked instead of
+//! what was ranked already. Any thread.
+//!
+//! **Invariant:** only living notes answer, each by its best passage; the order is that of the
+//! exact cosines, ties by path.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::base::clock;
+use crate::embed::{Embedder, Vector};
+use crate::index::card::Card;
+use crate::index::rows::Rows;
+use crate::index::state::State;
+
+/// The vectors of a view.
+#[derive(Clone)]
+pub(super) struct Meaning {
+    pub(super) embedder: Arc<dyn Embedder>,
+    pub(super) blocks: Vec<Arc<Rows>>,
+    /// Living notes whose vectors are not made yet.
+    pub(super) missing: usize,
+}
+
+/// A note near a query.
+#[derive(Clone, Debug)]
+pub struct Near {
+    pub card: Arc<Card>,
+    /// Its best chunk, counted from 0.
+    pub chunk: usize,
+    pub cosine: f32,
+}
+
+/// What a look at the vectors found.
+#[derive(Clone, Debug, Default)]
+pub struct Nearest {
+    /// Best first.
+    pub near: Vec<Near>,
+    /// Whether the deadline came first.
+    pub cut: bool,
+}
+
+/// How many candidates in eight bits stand behind each one asked for, and how many at least.
+const SHORTLIST: usize = 3;
+const LEAST_SHORTLIST: usize = 40;
+/// The clock is asked once in so many notes.
+const BETWEEN_LOOKS: usize = 1 << 12;
+
+/// A candidate, by eight bits. The worst is the greatest.
+struct Rough<'a> {
+    nearness: f32,
+    card: &'a Arc<Card>,
+    block: usize,
+    row: usize,
+}
+
+impl PartialEq for Rough<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Rough<'_> {}
+
+impl PartialOrd for Rough<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rough<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.nearness.total_cmp(&self.nearness).then_with(|| self.card.path.cmp(&other.card.path))
+    }
+}
+
+impl Meaning {
+    /// The `pool` nearest notes among those that `keep` takes.
+    pub(super) fn nearest(
+        &self,
+        state: &State,
+        query: &Vector,
+        keep: &dyn Fn(&Card) -> bool,
+        pool: usize,
+        deadline: Instant,
+    ) -> Nearest {
+        let mut found = Nearest::default();
+        if pool == 0 || query.dimension() != self.embedder.identity().dimension {
+            return found;
+        }
+        let small = query.quantised();
+        let most = (pool * SHORTLIST).max(LEAST_SHORTLIST);
+        let mut best: BinaryHeap<Rough> = BinaryHeap::with_capacity(most + 1);
+        'blocks: for (block_at, block) in self.blocks.iter().enumerate() {
+            let mut start = 0;
+            for group in 0..block.groups() {
+                if group % BETWEEN_LOOKS == 0 && clock::now() >= deadline {
+                    found.cut = true;
+                    break 'blocks;
+                }
+                let rows = start..block.end_of(group);
+                start = rows.end;
+                let nearest = rows
+                    .map(|row| (block.rough(&small, row), row))
+                    .reduce(|best, it| if it.0 > best.0 { it } else { best });
+                let Some((nearness, row)) = nearest else { continue };
+                // Who lives, and what the filter says, costs more than a comparison.
+                let is_far = best.len() >= most
+                    && best.peek().is_some_and(|worst| nearness < worst.nearness);
+                if is_far {
+                    continue;
+                }
+                let card = state.card_of(block.id(group)).filter(|it| keep(it));
+                if let Some(card) = card {
+                    best.push(Rough { nearness, card, block: block_at, row });
+                    if best.len() > most {
+                        best.pop();
+                    }
+                }
+            }
+        }
+        let near = best.into_iter().map(|it| self.exactly(query, it.card, it.block, it.row));
+        found.near = near.collect();
+        found.near.sort_by(|a, b| {
+            b.cosine.total_cmp(&a.cosine).then_with(|| a.card.path.cmp(&b.card.path))
+        });
+        // A note that a merge left in two blocks.
+        found.near.dedup_by(|a, b| Arc::ptr_eq(&a.card, &b.card));
+        found.near.truncate(pool);
+        found
+    }
+
+    /// How near one note is; `None` where it has no vector.
+    pub(super) fn nearness(&self, query: &Vector, card: &Arc<Card>) -> Option<Near> {
+        let small = query.quantised();
+        let (block_at, group) = self.find(card.id)?;
+        let block = &self.blocks[block_at];
+        let row = block
+            .rows_of(group)
+            .map(|row| (block.rough(&small, row), row))
+            .reduce(|best, it| if it.0 > best.0 { it } else { best })?
+            .1;
+        Some(self.exactly(query, card, block_at, row))
+    }
+
+    fn find(&self, id: u64) -> Option<(usize, usize)> {
+        self.blocks.iter().enumerate().rev().find_map(|(at, it)| Some((at, it.group_of(id)?)))
+    }
+
+    fn exactly(&self, query: &Vector, card: &Arc<Card>, block: usize, row: usize) -> Near {
+        let block = &self.blocks[block];
+        let chunk = block.place(row).chunk as usize;
+        Near { card: Arc::clone(card), chunk, cosine: block.cosine(query, row) }
+    }
+
+    /// The vectors of one note, in half precision, by chunk and window.
+    #[cfg(test)]
+    pub(super) fn of(&self, card: &Card) -> Option<Vec<(u32, u32, Vec<u16>)>> {
+        let (block, group) = self.find(card.id)?;
+        let block = &self.blocks[block];
+        let row = |row: usize| {
+            let place = block.place(row);
+            (place.chunk, place.window, block.halves(row))
+        };
+        Some(block.rows_of(group).map(row).collect())
+    }
+}
+
+impl std::fmt::Debug for Meaning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meaning")
+            .field("model", &self.embedder.identity().model)
+            .field("blocks", &self.blocks.len())
+            .field("missing", &self.missing)
+            .finish_non_exhaustive()
+    }
+}

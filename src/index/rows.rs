@@ -1,0 +1,521 @@
+//! Vectors of notes, as they lie in a file.
+//!
+//! Takes notes with the vectors of their passages, gives one block of bytes that is searched where
+//! it lies: mapped from a file, or in memory until it is written. Of each vector there are eight
+//! bits a part, to look at all of them, and half-precision numbers, to be exact about the best.
+//! Written once and never changed. Any thread.
+//!
+//! **Invariant:** bytes that are not whole, of another space or of another index are refused; no
+//! bytes make a reader fail later. A note is here once, its number in ascending order.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::fs::{self, PathError};
+use crate::base::mapped::Map;
+use crate::embed::{Identity, Quantised, Vector, dot_halves, dot_small};
+
+/// What a block is of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Heading {
+    pub(super) identity: Identity,
+    /// Which text was made of a passage.
+    pub(super) text: u32,
+    /// The index whose notes it numbers.
+    pub(super) generation: String,
+}
+
+/// Why bytes are no block of this space.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RowsError {
+    #[error(transparent)]
+    Io(#[from] PathError),
+    #[error("`{}` is damaged: {why}", path.display())]
+    Damaged { path: PathBuf, why: &'static str },
+    /// Whole, but of another index or space.
+    #[error("`{}` is of another index", path.display())]
+    Other { path: PathBuf },
+}
+
+/// A vector on its way into a block.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Row {
+    /// The passage, counted from 0 within the note.
+    pub(super) chunk: u32,
+    /// Which part of the passage, where it is too long for one.
+    pub(super) window: u32,
+    pub(super) vector: Vector,
+}
+
+/// A block of vectors.
+#[derive(Debug)]
+pub(super) struct Rows {
+    bytes: Bytes,
+    /// Where it lies; `None` while it is in memory only.
+    path: Option<PathBuf>,
+    plan: Plan,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Mapped(Map),
+    Owned(Vec<u8>),
+}
+
+/// Where everything is.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    dimension: usize,
+    groups: usize,
+    rows: usize,
+    group_at: usize,
+    place_at: usize,
+    scale_at: usize,
+    part_at: usize,
+    half_at: usize,
+    end: usize,
+}
+
+/// A row of a block, by which it is found again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) chunk: u32,
+    pub(super) window: u32,
+}
+
+const MAGIC: &[u8; 8] = b"remd-vec";
+/// Changes when the bytes change their meaning.
+const VERSION: u32 = 1;
+/// Magic, version, checksum of all behind it, dimension, length of the heading, groups, rows.
+const FIXED: usize = 40;
+const GROUP: usize = 12;
+const PLACE: usize = 8;
+/// Sections begin at multiples of this: a line of the processor's cache.
+const ALIGN: usize = 64;
+
+impl Plan {
+    fn of(dimension: usize, groups: usize, rows: usize, heading: usize) -> Option<Self> {
+        let mut at = FIXED.checked_add(heading)?;
+        let mut section = |count: usize, size: usize| -> Option<usize> {
+            let start = at.checked_next_multiple_of(ALIGN)?;
+            at = start.checked_add(count.checked_mul(size)?)?;
+            Some(start)
+        };
+        let group_at = section(groups, GROUP)?;
+        let place_at = section(rows, PLACE)?;
+        let scale_at = section(rows, 4)?;
+        let part_at = section(rows, dimension)?;
+        let half_at = section(rows, dimension.checked_mul(2)?)?;
+        let end = at;
+        Some(Self { dimension, groups, rows, group_at, place_at, scale_at, part_at, half_at, end })
+    }
+}
+
+impl Rows {
+    /// A block in memory; a note without a row says that it was looked at and has none.
+    pub(super) fn build(heading: &Heading, notes: &BTreeMap<u64, Vec<Row>>) -> Self {
+        let mut draft = Draft::new(heading);
+        for (id, rows) in notes {
+            for row in rows {
+                let Quantised { parts, scale } = row.vector.quantised();
+                draft.places.extend_from_slice(&row.chunk.to_le_bytes());
+                draft.places.extend_from_slice(&row.window.to_le_bytes());
+                draft.scales.extend_from_slice(&scale.to_le_bytes());
+                draft.parts.extend(parts.iter().map(|it| it.cast_unsigned()));
+                let halves = row.vector.to_halves();
+                draft.halves.extend(halves.iter().flat_map(|it| it.to_le_bytes()));
+                draft.rows += 1;
+            }
+            draft.end_group(*id);
+        }
+        draft.finish()
+    }
+
+    /// The notes of several blocks that `keep` takes, in one; `None` where there are none.
+    pub(super) fn merged(
+        heading: &Heading,
+        blocks: &[Arc<Self>],
+        keep: &dyn Fn(u64) -> bool,
+    ) -> Option<Self> {
+        let mut notes: BTreeMap<u64, (&Self, usize)> = BTreeMap::new();
+        for block in blocks {
+            for group in 0..block.groups() {
+                let id = block.id(group);
+                if keep(id) {
+                    notes.insert(id, (block, group));
+                }
+            }
+        }
+        if notes.is_empty() {
+            return None;
+        }
+        let mut draft = Draft::new(heading);
+        for (id, (block, group)) in notes {
+            let range = block.rows_of(group);
+            let (dimension, plan, bytes) = (block.plan.dimension, &block.plan, block.bytes());
+            let cut =
+                |at: usize, size: usize| &bytes[at + range.start * size..at + range.end * size];
+            draft.places.extend_from_slice(cut(plan.place_at, PLACE));
+            draft.scales.extend_from_slice(cut(plan.scale_at, 4));
+            draft.parts.extend_from_slice(cut(plan.part_at, dimension));
+            draft.halves.extend_from_slice(cut(plan.half_at, dimension * 2));
+            draft.rows += range.len();
+            draft.end_group(id);
+        }
+        Some(draft.finish())
+    }
+
+    /// Maps a block and looks at every byte of it.
+    pub(super) fn open(path: &Path, heading: &Heading) -> Result<Self, RowsError> {
+        let (rows, found) = Self::map(path)?;
+        if found != *heading {
+            return Err(RowsError::Other { path: path.to_owned() });
+        }
+        Ok(rows)
+    }
+
+    /// The highest number of a note in a block of `generation`, whatever its space; 0 where it is
+    /// of another index, or nothing that can be read.
+    pub(super) fn highest_in(path: &Path, generation: &str) -> u64 {
+        match Self::map(path) {
+            Ok((rows, heading)) if heading.generation == generation => rows.highest(),
+            _ => 0,
+        }
+    }
+
+    fn map(path: &Path) -> Result<(Self, Heading), RowsError> {
+        let file = fs::open_regular(path)?;
+        let map = fs::at("map", path, Map::of(&file))?;
+        let damaged = |why| RowsError::Damaged { path: path.to_owned(), why };
+        let (plan, heading) = read(&map).map_err(damaged)?;
+        let rows = Self { bytes: Bytes::Mapped(map), path: Some(path.to_owned()), plan };
+        rows.check_groups().map_err(damaged)?;
+        Ok((rows, heading))
+    }
+
+    /// Writes the block to a new file, whole or not at all, and gives it back mapped from there.
+    pub(super) fn write(&self, path: &Path, heading: &Heading) -> Result<Self, RowsError> {
+        fs::write_atomic(path, self.bytes())?;
+        Self::open(path, heading)
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// How many notes are here, dead ones included.
+    pub(super) fn groups(&self) -> usize {
+        self.plan.groups
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.plan.rows
+    }
+
+    /// How large it is.
+    pub(super) fn size(&self) -> usize {
+        self.bytes().len()
+    }
+
+    /// The number of a note.
+    pub(super) fn id(&self, group: usize) -> u64 {
+        let at = self.plan.group_at + group * GROUP;
+        u64::from_le_bytes(fixed(self.bytes(), at))
+    }
+
+    /// The highest number of a note here.
+    pub(super) fn highest(&self) -> u64 {
+        self.plan.groups.checked_sub(1).map_or(0, |last| self.id(last))
+    }
+
+    /// Where a note is.
+    pub(super) fn group_of(&self, id: u64) -> Option<usize> {
+        let (mut low, mut high) = (0, self.plan.groups);
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.id(middle).cmp(&id) {
+                std::cmp::Ordering::Equal => return Some(middle),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// The rows of a note.
+    pub(super) fn rows_of(&self, group: usize) -> std::ops::Range<usize> {
+        let start = group.checked_sub(1).map_or(0, |before| self.end_of(before));
+        let end = self.end_of(group);
+        start.min(end)..end
+    }
+
+    /// What a row is of.
+    pub(super) fn place(&self, row: usize) -> Place {
+        let at = self.plan.place_at + row * PLACE;
+        let number = |at| u32::from_le_bytes(fixed(self.bytes(), at));
+        Place { chunk: number(at), window: number(at + 4) }
+    }
+
+    /// How near a row is, in eight bits, but for the query's own scale.
+    pub(super) fn rough(&self, query: &Quantised, row: usize) -> f32 {
+        let Plan { dimension, part_at, scale_at, .. } = self.plan;
+        let from = part_at + row * dimension;
+        let parts = signed(&self.bytes()[from..from + dimension]);
+        let scale = f32::from_le_bytes(fixed(self.bytes(), scale_at + row * 4));
+        dot_small(&query.parts, parts) as f32 * scale
+    }
+
+    /// The exact cosine of a row.
+    pub(super) fn cosine(&self, query: &Vector, row: usize) -> f32 {
+        let cosine = dot_halves(query.parts(), &self.halves(row));
+        // A page that was lost under the map reads as zeroes, never as no number.
+        if cosine.is_finite() { cosine.clamp(-1.0, 1.0) } else { 0.0 }
+    }
+
+    /// The half-precision numbers of a row.
+    pub(super) fn halves(&self, row: usize) -> Vec<u16> {
+        let Plan { dimension, half_at, .. } = self.plan;
+        let from = half_at + row * dimension * 2;
+        let (pairs, _) = self.bytes()[from..from + dimension * 2].as_chunks::<2>();
+        pairs.iter().map(|it| u16::from_le_bytes(*it)).collect()
+    }
+
+    /// Where the rows of a note end; they begin where those of the one before do.
+    pub(super) fn end_of(&self, group: usize) -> usize {
+        let at = self.plan.group_at + group * GROUP + 8;
+        // Never past the end, whatever a page that was lost under the map reads as.
+        (u32::from_le_bytes(fixed(self.bytes(), at)) as usize).min(self.plan.rows)
+    }
+
+    fn check_groups(&self) -> Result<(), &'static str> {
+        let (mut last, mut end) = (None, 0);
+        for group in 0..self.plan.groups {
+            let (id, next) = (self.id(group), self.end_of(group));
+            if last.is_some_and(|it| it >= id) || next < end {
+                return Err("its notes are in no order");
+            }
+            (last, end) = (Some(id), next);
+        }
+        if end == self.plan.rows { Ok(()) } else { Err("it has rows of no note") }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// A block being put together.
+struct Draft<'a> {
+    heading: &'a Heading,
+    groups: Vec<u8>,
+    places: Vec<u8>,
+    scales: Vec<u8>,
+    parts: Vec<u8>,
+    halves: Vec<u8>,
+    rows: usize,
+}
+
+impl<'a> Draft<'a> {
+    fn new(heading: &'a Heading) -> Self {
+        let empty = Vec::new;
+        Self {
+            heading,
+            groups: empty(),
+            places: empty(),
+            scales: empty(),
+            parts: empty(),
+            halves: empty(),
+            rows: 0,
+        }
+    }
+
+    fn end_group(&mut self, id: u64) {
+        self.groups.extend_from_slice(&id.to_le_bytes());
+        self.groups.extend_from_slice(&(self.rows as u32).to_le_bytes());
+    }
+
+    fn finish(self) -> Rows {
+        let dimension = self.heading.identity.dimension;
+        let heading = serde_json::to_vec(self.heading).unwrap_or_default();
+        let (groups, rows) = (self.groups.len() / GROUP, self.rows);
+        let mut bytes = Vec::with_capacity(
+            FIXED
+                + heading.len()
+                + self.parts.len() * 3
+                + rows * 12
+                + self.groups.len()
+                + 5 * ALIGN,
+        );
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&(dimension as u32).to_le_bytes());
+        bytes.extend_from_slice(&(heading.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(groups as u64).to_le_bytes());
+        bytes.extend_from_slice(&(rows as u64).to_le_bytes());
+        bytes.extend_from_slice(&heading);
+        let mut starts = [0; 5];
+        let sections = [self.groups, self.places, self.scales, self.parts, self.halves];
+        for (start, section) in starts.iter_mut().zip(sections) {
+            bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
+            *start = bytes.len();
+            bytes.extend_from_slice(&section);
+        }
+        let crc = crc32fast::hash(&bytes[16..]);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        let [group_at, place_at, scale_at, part_at, half_at] = starts;
+        let end = bytes.len();
+        let plan =
+            Plan { dimension, groups, rows, group_at, place_at, scale_at, part_at, half_at, end };
+        Rows { bytes: Bytes::Owned(bytes), path: None, plan }
+    }
+}
+
+/// What the bytes are, if every one of them is as it was written.
+fn read(bytes: &[u8]) -> Result<(Plan, Heading), &'static str> {
+    if bytes.len() < FIXED || !bytes.starts_with(MAGIC) {
+        return Err("it is no file of vectors");
+    }
+    let small = |at| u32::from_le_bytes(fixed(bytes, at));
+    let large = |at| usize::try_from(u64::from_le_bytes(fixed(bytes, at))).map_err(|_| "its size");
+    if small(8) != VERSION {
+        return Err("it is of another version");
+    }
+    let (dimension, length) = (small(16) as usize, small(20) as usize);
+    let plan = Plan::of(dimension, large(24)?, large(32)?, length).ok_or("its size")?;
+    if plan.end != bytes.len() {
+        return Err("it was cut");
+    }
+    if crc32fast::hash(&bytes[16..]) != small(12) {
+        return Err("its checksum is wrong");
+    }
+    let heading: Heading = serde_json::from_slice(&bytes[FIXED..FIXED + length])
+        .map_err(|_| "its heading can't be read")?;
+    if heading.identity.dimension != dimension {
+        return Err("its dimension is not that of its space");
+    }
+    Ok((plan, heading))
+}
+
+/// So many bytes at a place that is known to be there.
+fn fixed<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[at..at + N]);
+    out
+}
+
+fn signed(bytes: &[u8]) -> &[i8] {
+    // SAFETY: both are one byte, and every pattern is a value of each.
+    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embed::Normalisation;
+    use proptest::prelude::*;
+
+    fn heading() -> Heading {
+        let identity = Identity {
+            backend: "static".into(),
+            model: "m".into(),
+            dimension: 3,
+            source: "d".into(),
+            normalisation: Normalisation::L2,
+            query_prefix: String::new(),
+            passage_prefix: String::new(),
+        };
+        Heading { identity, text: 1, generation: "g".into() }
+    }
+
+    fn row(chunk: u32, window: u32, parts: [f32; 3]) -> Row {
+        Row { chunk, window, vector: Vector::new(parts.to_vec()).unwrap() }
+    }
+
+    fn notes() -> BTreeMap<u64, Vec<Row>> {
+        BTreeMap::from([
+            (2, vec![row(0, 0, [1.0, 0.0, 0.0]), row(3, 1, [0.0, 1.0, 0.0])]),
+            (5, vec![]),
+            (9, vec![row(0, 0, [1.0, 1.0, 0.0])]),
+        ])
+    }
+
+    /// A note, and each of its rows: passage, window, thousandths of a cosine.
+    type Fact = (u64, Vec<(u32, u32, i32)>);
+
+    /// What a block says of each of its notes.
+    fn facts(rows: &Rows) -> Vec<Fact> {
+        let asked = Vector::new(vec![1.0, 0.0, 0.0]).unwrap();
+        let fact = |row: usize| {
+            let Place { chunk, window } = rows.place(row);
+            (chunk, window, (rows.cosine(&asked, row) * 1000.0).round() as i32)
+        };
+        (0..rows.groups())
+            .map(|group| (rows.id(group), rows.rows_of(group).map(fact).collect()))
+            .collect()
+    }
+
+    fn wanted() -> Vec<Fact> {
+        vec![(2, vec![(0, 0, 1000), (3, 1, 0)]), (5, vec![]), (9, vec![(0, 0, 707)])]
+    }
+
+    #[test]
+    fn a_block_says_the_same_in_memory_and_from_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let block = Rows::build(&heading(), &notes());
+        assert_eq!(facts(&block), wanted());
+        assert_eq!((block.group_of(5), block.group_of(4)), (Some(1), None));
+        let small = Vector::new(vec![1.0, 0.0, 0.0]).unwrap().quantised();
+        assert!((block.rough(&small, 2) * small.scale - 0.707).abs() < 0.01);
+        let path = dir.path().join("1.rows");
+        let mapped = block.write(&path, &heading()).unwrap();
+        assert_eq!((facts(&mapped), mapped.highest()), (wanted(), 9));
+        assert_eq!(Rows::highest_in(&path, "g"), 9);
+        assert_eq!(Rows::highest_in(&path, "another"), 0);
+    }
+
+    #[test]
+    fn merging_leaves_the_dead_out_and_counts_nobody_twice() {
+        let one = Arc::new(Rows::build(&heading(), &notes()));
+        let other = BTreeMap::from([(3, vec![row(1, 0, [1.0, 0.0, 0.0])]), (9, vec![])]);
+        let other = Arc::new(Rows::build(&heading(), &other));
+        let both = [one, other];
+        let merged = Rows::merged(&heading(), &both, &|it| it != 2).unwrap();
+        assert_eq!(facts(&merged), [(3, vec![(1, 0, 1000)]), (5, vec![]), (9, vec![])]);
+        assert!(Rows::merged(&heading(), &both, &|_| false).is_none());
+    }
+
+    #[test]
+    fn another_space_or_index_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("1.rows");
+        Rows::build(&heading(), &notes()).write(&path, &heading()).unwrap();
+        let mut others = vec![heading(); 4];
+        others[0].identity.model = "n".into();
+        others[1].identity.source = "e".into();
+        others[2].text = 2;
+        others[3].generation = "h".into();
+        for other in others {
+            assert!(matches!(Rows::open(&path, &other), Err(RowsError::Other { .. })));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_byte_is_believed(at in 0..800_usize, bit in 0..8_u32, cut in any::<bool>()) {
+            let mut bytes = Rows::build(&heading(), &notes()).bytes().to_vec();
+            let at = at % bytes.len();
+            match cut {
+                true => bytes.truncate(at),
+                false => bytes[at] ^= 1 << bit,
+            }
+            prop_assert!(read(&bytes).is_err());
+        }
+    }
+}
