@@ -1,7 +1,8 @@
 //! What the index costs: to build, to ask, to keep up, in memory and on the disk.
 //!
-//! `cargo bench --bench index -- VAULT QUERIES.txt` (see `gen_vault.py`) indexes the Markdown
-//! files of VAULT in a temporary folder and prints medians, slowest and memory.
+//! `cargo bench --bench index -- VAULT QUERIES.txt [words]` (see `gen_vault.py`) indexes the
+//! Markdown files of VAULT in a temporary folder and prints medians, slowest and memory; `words`:
+//! without a model.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,22 +21,24 @@ mod memory;
 
 use std::error::Error;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remd::embed::StaticModel;
 use remd::index::{Index, IndexReader, Update};
-use remd::search::{Query, search};
+use remd::search::{Query, Rules, search};
 use remd::vault::note::read_note;
 use remd::vault::role::role_of;
 use remd::vault::{BlobId, CommitId, Layout, VaultPath};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
-    if let [open, dir, queries] = args.as_slice()
+    if let [open, dir, queries, words @ ..] = args.as_slice()
         && open == "open"
     {
-        return fresh(Path::new(dir), queries);
+        return fresh(Path::new(dir), queries, words.is_empty());
     }
-    let [vault, queries] = args.as_slice() else {
+    let [vault, queries, words @ ..] = args.as_slice() else {
         eprintln!("VAULT QUERIES.txt are needed; nothing measured");
         return Ok(());
     };
@@ -45,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;
     let commit = |it: u8| CommitId::from_bytes(&[it; 20]).ok_or("commit");
 
-    let (mut index, _) = Index::open(dir.path(), &layout)?;
+    let mut index = opened(dir.path(), &layout, words.is_empty())?;
     let started = Instant::now();
     let mut reading = Duration::ZERO;
     let mut notes = Vec::new();
@@ -69,7 +72,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         started.elapsed().as_secs_f64(),
         reading.as_secs_f64()
     );
-    println!("memory after the build: {}", memory()?);
+    println!("memory after the build: {}; {:?}", memory()?, index.view().vectors());
     ask("queries", &index, &queries)?;
 
     let mut shown = Vec::new();
@@ -85,7 +88,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             doc,
         };
         index.stage(vec![update], commit(2)?)?;
-        let found = search(&index.view(), &Query::new(format!("edit {at}")), far())?;
+        let found =
+            search(&index.view(), &Query::new(format!("edit {at}")), Rules::default(), far())?;
         shown.push(started.elapsed());
         assert!(!found.hits.is_empty());
     }
@@ -112,23 +116,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(index);
     let fresh = std::process::Command::new(std::env::current_exe()?)
         .args(["open".as_ref(), dir.path().as_os_str(), queries_file.as_ref()])
+        .args(words)
         .status()?;
     assert!(fresh.success());
     Ok(())
 }
 
 /// What a process pays that finds a whole index.
-fn fresh(dir: &Path, queries: &str) -> Result<(), Box<dyn Error>> {
+fn fresh(dir: &Path, queries: &str, has_model: bool) -> Result<(), Box<dyn Error>> {
     let queries = std::fs::read_to_string(queries)?;
     let layout = Layout::default();
     let started = Instant::now();
     let reader = IndexReader::open(dir, &layout)?.map_err(|it| it.to_string())?;
+    let reader = if has_model { reader.with_model(model()?) } else { reader };
     let view = reader.view(Vec::new(), None)?;
-    search(&view, &Query::new(queries.lines().next().unwrap_or("x")), far())?;
+    search(&view, &Query::new(queries.lines().next().unwrap_or("x")), Rules::default(), far())?;
     println!("reader: open and first query {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
     drop((reader, view));
     let started = Instant::now();
-    let (index, _) = Index::open(dir, &layout)?;
+    let index = opened(dir, &layout, has_model)?;
     println!("open: {:.1} ms, {}", started.elapsed().as_secs_f64() * 1e3, memory()?);
     ask("queries after opening", &index, &queries)?;
     let started = Instant::now();
@@ -138,16 +144,33 @@ fn fresh(dir: &Path, queries: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn opened(dir: &Path, layout: &Layout, has_model: bool) -> Result<Index, Box<dyn Error>> {
+    Ok(match has_model {
+        true => Index::open_with_model(dir, layout, model()?)?.0,
+        false => Index::open(dir, layout)?.0,
+    })
+}
+
 fn ask(what: &str, index: &Index, queries: &str) -> Result<(), Box<dyn Error>> {
     let view = index.view();
-    let mut times = Vec::new();
-    for line in queries.lines() {
-        let started = Instant::now();
-        search(&view, &Query::new(line), far())?;
-        times.push(started.elapsed());
+    for (branches, vector_weight) in [("hybrid", None), ("words alone", Some(0.0))] {
+        let mut times = Vec::new();
+        for line in queries.lines() {
+            let query = Query { vector_weight, ..Query::new(line) };
+            let started = Instant::now();
+            search(&view, &query, Rules::default(), far())?;
+            times.push(started.elapsed());
+        }
+        print(&format!("{what}, {branches}"), &mut times);
     }
-    print(what, &mut times);
     Ok(())
+}
+
+fn model() -> Result<Arc<StaticModel>, Box<dyn Error>> {
+    let started = Instant::now();
+    let model = Arc::new(StaticModel::on_board()?);
+    println!("model on board: read in {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+    Ok(model)
 }
 
 fn print(what: &str, times: &mut [Duration]) {

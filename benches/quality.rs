@@ -1,8 +1,10 @@
 //! Answers the questions of a labelled set, for `quality/evaluate.py` to judge.
 //!
-//! `cargo bench --bench quality -- VAULT QUERIES.jsonl RUN.jsonl` indexes the Markdown files of
-//! VAULT in a temporary folder, asks each `query` of QUERIES and writes a line for each to RUN:
-//! `{"qid": …, "paths": [best first], "ms": …}`. Prints how long the index took.
+//! `cargo bench --bench quality -- VAULT QUERIES.jsonl RUN.jsonl [MODE]` indexes the Markdown files
+//! of VAULT in a temporary folder, asks each `query` of QUERIES and writes a line for each to RUN:
+//! `{"qid": …, "paths": [best first], "ms": …}`. Prints how long the index took. MODE is `hybrid`
+//! (the default, as the program searches), `keyword`, `vector`, `rrf` (the documented rule), or a
+//! number: hybrid with that weight of the cosine.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,23 +19,36 @@
 use std::error::Error;
 use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remd::embed::StaticModel;
 use remd::index::Index;
-use remd::search::{Query, search};
+use remd::search::fuse::RRF_VECTOR_WEIGHT;
+use remd::search::{Query, Rules, search};
 use remd::vault::note::read_note;
 use remd::vault::role::role_of;
 use remd::vault::{BlobId, CommitId, Layout, VaultPath};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();
-    let [vault, queries, run] = args.as_slice() else {
+    let [vault, queries, run, mode @ ..] = args.as_slice() else {
         eprintln!("VAULT QUERIES.jsonl RUN.jsonl are needed; nothing measured");
         return Ok(());
     };
+    let mode = mode.first().map_or("hybrid", String::as_str);
+    let (weight, rules) = match mode {
+        "hybrid" | "keyword" => (None, Rules::default()),
+        "vector" => (Some(1.0), Rules::default()),
+        "rrf" => (Some(RRF_VECTOR_WEIGHT), Rules::default()),
+        weight => (None, Rules { by_score: Some(weight.parse()?), by_rank: None }),
+    };
     let dir = tempfile::tempdir()?;
     let layout = Layout::default();
-    let (mut index, _) = Index::open(dir.path(), &layout)?;
+    let (mut index, _) = match mode {
+        "keyword" => Index::open(dir.path(), &layout)?,
+        _ => Index::open_with_model(dir.path(), &layout, Arc::new(StaticModel::on_board()?))?,
+    };
     let started = Instant::now();
     let notes = build(&mut index, Path::new(vault), &layout)?;
     eprintln!("{notes} notes indexed in {:.2} s", started.elapsed().as_secs_f64());
@@ -45,8 +60,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let text = line["query"].as_str().or(line["question"].as_str()).unwrap_or_default();
         let mut query = Query::new(text);
         query.limit = 20;
+        query.vector_weight = weight;
         let started = Instant::now();
-        let results = search(&view, &query, started + Duration::from_secs(10))?;
+        let results = search(&view, &query, rules, started + Duration::from_secs(10))?;
         let ms = started.elapsed().as_secs_f64() * 1e3;
         times.push(ms);
         let paths: Vec<_> = results.hits.iter().map(|it| it.path.lossy()).collect();

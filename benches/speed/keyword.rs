@@ -12,7 +12,7 @@ use remd::daemon::changes::{indexed, update};
 use remd::history::Reader;
 use remd::index::bare::Bare;
 use remd::index::{Index, IndexReader, Update};
-use remd::search::{Query, search};
+use remd::search::{Query, Rules, search};
 use remd::vault::note::read_note;
 use remd::vault::role::role_of;
 use remd::vault::{BlobId, Layout, VaultPath};
@@ -95,7 +95,8 @@ pub fn ask(vault: &Vault, root: &Path) -> Done<()> {
     let mut found = 0;
     for series in [&mut first, &mut again] {
         for (text, path) in &vault.queries {
-            let results = series.time(|| search(&view, &Query::new(text.as_str()), after(10)))?;
+            let results = series
+                .time(|| search(&view, &Query::new(text.as_str()), Rules::default(), after(10)))?;
             found += usize::from(results.hits.iter().any(|it| it.path.as_path() == path));
         }
     }

@@ -15,7 +15,7 @@ use remd::daemon::changes::{changed_since, update};
 use remd::history::{Cause, History, Look, Options};
 use remd::index::bare::Bare;
 use remd::index::{Index, Update};
-use remd::search::{Query, search};
+use remd::search::{Query, Rules, search};
 use remd::vault::note::read_note;
 use remd::vault::role::role_of;
 use remd::vault::{Layout, VaultPath};
@@ -134,7 +134,8 @@ pub fn edit(
                 .map(|(path, entry)| update(&reader, path, entry, &layout))
                 .collect::<Result<Vec<Update>, _>>()?;
             index.stage(updates, head)?;
-            let results = search(&index.view(), &Query::new(needle.as_str()), after(10))?;
+            let results =
+                search(&index.view(), &Query::new(needle.as_str()), Rules::default(), after(10))?;
             Ok(results.hits.first().is_some_and(|it| it.path == name))
         })?;
         missed += usize::from(!found);

@@ -63,6 +63,9 @@ pub enum Command {
     /// The settings, and where each comes from
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// The models that turn notes into vectors
+    #[command(subcommand)]
+    Model(ModelCommand),
 }
 
 #[derive(Debug, Args)]
@@ -147,6 +150,9 @@ pub struct SearchOptions {
     /// Only hits with at least this score
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub min_score: Option<f32>,
+    /// Fuse by rank with this share of vectors (0 to 1) instead of by score
+    #[arg(long, value_name = "SHARE")]
+    pub vector_weight: Option<f64>,
     /// Say how each score came about
     #[arg(long)]
     pub explain: bool,
@@ -199,6 +205,16 @@ pub struct Accept {
     /// Say what would be let through, and let nothing through
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ModelCommand {
+    /// The models at hand, and which one is in use
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

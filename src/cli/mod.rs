@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 use crate::base::{mapped, process};
-use crate::cli::args::{Cli, Command, ConfigCommand};
+use crate::cli::args::{Cli, Command, ConfigCommand, ModelCommand};
 use crate::cli::report::{CliError, Exit};
 use crate::config::Dirs;
 use crate::serve::Request;
@@ -16,6 +16,7 @@ use crate::serve::Request;
 pub mod args;
 pub mod find;
 pub mod log;
+pub mod models;
 pub mod past;
 pub mod report;
 pub mod search;
@@ -63,5 +64,6 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)
         }
+        Command::Model(ModelCommand::List { json }) => models::list(*json),
     }
 }

@@ -32,6 +32,7 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         path: options.path.clone(),
         tags: options.tag.clone(),
         min_score: options.min_score,
+        vector_weight: options.vector_weight,
         explain: options.explain,
     };
     // Here, not only where it is answered: the wire has no words for some wrong values.

@@ -58,6 +58,10 @@ pub struct Settings {
     pub default_vault: Option<String>,
     /// Where the mount goes; `None` for the default.
     pub mount_path: Option<String>,
+    /// Whether two branches of a search are fused by rank, not by score.
+    pub fuse_by_rank: bool,
+    /// How much vectors weigh, where it is not the default.
+    pub vector_weight: Option<f64>,
     /// The text of every key that is set, also of those not used yet.
     pub texts: BTreeMap<&'static str, String>,
 }
@@ -121,8 +125,26 @@ pub const KEYS: &[Key] = &[
         s.mount_path = (!v.is_empty()).then(|| v.to_owned());
         Ok(())
     }),
-    key!("search.fusion", Vault, "score"),
-    key!("search.vector_weight", Vault, "0.7"),
+    key!("search.fusion", Vault, "score", |s, v| {
+        s.fuse_by_rank = match v {
+            "score" => false,
+            "rrf" => true,
+            _ => return Err("`score` or `rrf`".to_owned()),
+        };
+        Ok(())
+    }),
+    // By itself: the model's own in score fusion, 0.7 in rank fusion.
+    key!("search.vector_weight", Vault, "auto", |s, v| {
+        let weight = |it: f64| it.is_finite() && (0.0..=10.0).contains(&it);
+        s.vector_weight = match v {
+            "auto" => None,
+            v => match v.parse().ok().filter(|it| weight(*it)) {
+                Some(weight) => Some(weight),
+                None => return Err("`auto`, or a number from 0 to 10, as `0.7`".to_owned()),
+            },
+        };
+        Ok(())
+    }),
     key!("search.candidate_multiplier", Vault, "3"),
     key!("auto_memory_interval", Vault, "5"),
     key!("summarize_when_compact", Vault, "true"),
@@ -167,6 +189,8 @@ impl Default for Settings {
             hold_share: 0.5,
             default_vault: None,
             mount_path: None,
+            fuse_by_rank: false,
+            vector_weight: None,
             texts: BTreeMap::new(),
         }
     }

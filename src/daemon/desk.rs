@@ -280,8 +280,9 @@ impl Desk {
         query: &Query,
         until: Instant,
     ) -> Result<Results, QueryError> {
+        let rules = settings::rules(&self.house.settings.get());
         // What was written over may be anything, and the library trusts it.
-        let answered = catch_unwind(AssertUnwindSafe(|| search::search(view, query, until)));
+        let answered = catch_unwind(AssertUnwindSafe(|| search::search(view, query, rules, until)));
         match (view.check(), answered) {
             (Ok(()), Ok(answered)) => answered,
             (Ok(()), Err(fault)) => resume_unwind(fault),
@@ -357,6 +358,8 @@ impl Answers for Desk {
         let mut mixed = std::hash::DefaultHasher::new();
         (edits, kept_out, unseen, head, shelf.generation, shelf.progress.is_some())
             .hash(&mut mixed);
+        let settings = self.house.settings.get();
+        (settings.fuse_by_rank, settings.vector_weight.map(f64::to_bits)).hash(&mut mixed);
         mixed.finish()
     }
 
@@ -370,7 +373,8 @@ impl Answers for Desk {
         let Some(view) = shelf.view else {
             return Err(Unanswered::NotYet("the index is being opened".to_owned()));
         };
-        let hits = search::nodes(&view, query, until)
+        let rules = settings::rules(&self.house.settings.get());
+        let hits = search::nodes(&view, query, rules, until)
             .map_err(|err| Unanswered::Refused(err.to_string()))?;
         let digest = self.house.settings.get().layout.digest;
         let hits: Vec<Node> = hits

@@ -13,7 +13,7 @@ use crate::index::IndexView;
 use crate::mount;
 use crate::render::counted;
 use crate::render::status::{
-    Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Watch,
+    Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Vectors, Watch,
 };
 use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
@@ -304,6 +304,12 @@ fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
         progress,
         bytes: view.bytes_on_disk(),
         ambiguous_links: counts.ambiguous_links,
+        vectors: view.vectors().map(|it| Vectors {
+            model: it.model,
+            dimension: it.dimension,
+            vectors: it.vectors,
+            missing: it.missing,
+        }),
     }
 }
 

@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
-use crate::base::trouble::Trouble;
+use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, lacking, update_or_name};
 use crate::daemon::house::{House, Progress};
 use crate::daemon::index_told::FollowError;
+use crate::daemon::models;
 use crate::daemon::problems::Level;
 use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Room, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
@@ -40,6 +41,8 @@ const MIN_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(300);
 /// So many notes wait in memory for a disk that cannot be written, and no more.
 const MOST_WAITING: usize = 5000;
+/// So long vectors are made before somebody looks for commits again.
+const TEND: Duration = Duration::from_millis(100);
 /// More changed notes than this go to the disk one by one, in steps, with progress: memory stays
 /// flat, and a kill costs a step.
 const MANY: usize = 500;
@@ -60,6 +63,8 @@ struct Work {
     is_suspect: bool,
     /// When there were other packs than before, at the last look at what a partial clone left out.
     packs: Option<SystemTime>,
+    /// The next try at vectors that could not be made or written.
+    vectors: Backoff,
 }
 
 /// A handle on the indexer; cloning shares it.
@@ -88,10 +93,10 @@ impl Indexer {
     pub fn run(self) {
         let layout = self.house.settings.get().layout;
         let metadata = self.house.vault.join(&layout.metadata);
-        let [backoff, reread] =
-            [Backoff::new(MIN_RETRY, MAX_RETRY), Backoff::new(MIN_RETRY, MAX_RETRY)];
+        let [backoff, reread, vectors] = [(); 3].map(|()| Backoff::new(MIN_RETRY, MAX_RETRY));
         let (index, room, is_suspect, packs) = (None, Room::default(), false, None);
-        let mut work = Work { index, layout, metadata, backoff, reread, room, is_suspect, packs };
+        let mut work =
+            Work { index, layout, metadata, backoff, reread, room, is_suspect, packs, vectors };
         while !self.is_stopped() {
             let followed =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
@@ -158,15 +163,17 @@ impl Indexer {
         if work.index.is_none() {
             self.make_folder(&work.layout)?;
             // Only what nothing was amiss with is searched before it is looked at as a whole.
-            let open = if work.is_suspect { Index::open } else { Index::open_soon };
+            let open = if work.is_suspect { Index::open_with_model } else { Index::open_soon };
             work.is_suspect = true;
-            let (mut index, opened) = open(&work.metadata, &work.layout)?;
+            let (mut index, opened) = open(&work.metadata, &work.layout, models::on_board())?;
             index.knows(work.room.clone());
             self.show_opened(&index);
             self.catch_up_from(&mut index, opened, &work.layout)?;
             work.index = Some(index);
         }
-        let Work { index: Some(index), layout, metadata, backoff, reread, packs, .. } = work else {
+        let Work { index: Some(index), layout, metadata, backoff, reread, packs, vectors, .. } =
+            work
+        else {
             return Ok(());
         };
         let mut seen = 0;
@@ -178,13 +185,16 @@ impl Indexer {
                 None if resting => LOOK_AT_FILES,
                 None => REST,
             };
+            let tends = index.owes_vectors() && (!vectors.is_waiting() || vectors.is_due(metadata));
             let limit = match index.is_proven() {
                 _ if backoff.is_waiting() => cause::LOOK,
+                true if tends => Duration::ZERO,
+                true if vectors.is_waiting() => limit.min(cause::LOOK),
                 true => limit,
                 false => Duration::ZERO,
             };
             let newer = self.house.ledger.wait_newer(seen, limit);
-            let quiet = newer.is_none();
+            let quiet = newer.is_none() && !tends;
             if let Err(damage) = index.check()
                 && !self.is_stopped()
             {
@@ -195,6 +205,7 @@ impl Indexer {
                 work.index = None;
                 return Ok(());
             }
+            let is_new = newer.is_some();
             if let Some((version, ledger)) = newer {
                 seen = version;
                 if self.is_stopped() {
@@ -213,6 +224,10 @@ impl Indexer {
                         staged_since.get_or_insert(clock::now());
                     }
                 }
+            }
+            if tends && !is_new {
+                self.tend(index, vectors, metadata);
+                resting = false;
             }
             if quiet
                 && (self.read_again(index, reread, layout)?
@@ -277,6 +292,26 @@ impl Indexer {
                 Err(err) => return Err(err),
             }
         }
+    }
+
+    /// Makes some of the vectors that are missing, in the pauses between commits.
+    fn tend(&self, index: &mut Index, backoff: &mut Backoff, metadata: &Path) {
+        match index.tend_vectors(clock::now() + TEND) {
+            Ok(()) => {
+                if backoff.is_waiting() {
+                    backoff.over();
+                }
+                self.house.problems.clear("vectors");
+            }
+            Err(err) => {
+                let remedy =
+                    err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
+                let what = format!("{}; keywords answer meanwhile", told(&err));
+                self.house.problems.report("vectors", Level::Warning, &what, &remedy);
+                backoff.failed(metadata);
+            }
+        }
+        self.publish(index.view(), None);
     }
 
     /// Makes the folder of derived state, and nothing above the vault.

@@ -15,6 +15,7 @@ pub mod index_told;
 pub mod indexer;
 pub mod intake;
 pub mod keeper;
+pub mod models;
 pub mod offline;
 pub mod packer;
 pub mod pages;

@@ -12,7 +12,7 @@ use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
-use crate::daemon::{cause, changes, ground, health, pages, settings};
+use crate::daemon::{cause, changes, ground, health, models, pages, settings};
 use crate::history::{OpenError, ReadError, Reader};
 use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
 use crate::mount;
@@ -45,18 +45,21 @@ pub fn search(
     unseen: &'static str,
     progress: &dyn Fn(usize, usize),
 ) -> Answer {
-    let layout = settings(vault, dirs).layout;
+    let settings = settings(vault, dirs);
+    let rules = settings::rules(&settings);
+    let layout = settings.layout;
     let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
         let history = Reader::open(vault)?;
         let head = history.head()?.map(|it| it.commit);
         let ready = view(vault, &history, head, &layout, progress)?;
-        let mut results = match search::search(&ready.view, query, clock::now() + SEARCH_LIMIT) {
-            Ok(results) => results,
-            Err(err) => {
-                let hint = err.hint();
-                return Ok(Answer::Failed { message: err.to_string(), hint, usage: true });
-            }
-        };
+        let mut results =
+            match search::search(&ready.view, query, rules, clock::now() + SEARCH_LIMIT) {
+                Ok(results) => results,
+                Err(err) => {
+                    let hint = err.hint();
+                    return Ok(Answer::Failed { message: err.to_string(), hint, usage: true });
+                }
+            };
         if let (Some(at), Some(head)) = (results.at, head)
             && at != head
         {
@@ -88,11 +91,12 @@ fn view(
 ) -> Result<Ready, Box<dyn std::error::Error>> {
     let metadata = vault.join(&layout.metadata);
     let Some(head) = head else {
-        let view = IndexReader::empty(layout).view(Vec::new(), None)?;
+        let view =
+            IndexReader::empty(layout).with_model(models::on_board()).view(Vec::new(), None)?;
         return Ok(Ready { view, partial: None });
     };
     let reader = match IndexReader::open(&metadata, layout)? {
-        Ok(reader) => reader,
+        Ok(reader) => reader.with_model(models::on_board()),
         Err(_) => return build(vault, history, head, layout, progress),
     };
     let Some(changes) = changes::changed_since(history, reader.cursors(), head)? else {
@@ -127,7 +131,8 @@ fn build(
     let total = notes.len();
     // Nobody else may write it while we do: an agent that starts meanwhile does all else, and opens
     // what we leave.
-    let kept = Index::open(&vault.join(&layout.metadata), layout).map(|it| it.0).ok();
+    let metadata = vault.join(&layout.metadata);
+    let kept = Index::open_with_model(&metadata, layout, models::on_board()).map(|it| it.0).ok();
     if let Some(mut index) = kept {
         match build_in(&mut index, history, &notes, head, layout, progress) {
             Ok(view) => return Ok(Ready { view, partial: None }),
@@ -143,7 +148,8 @@ fn build(
     }
     let partial = (updates.len() < total)
         .then(|| format!("no index can be kept here; {} of {total} notes are read", updates.len()));
-    Ok(Ready { view: IndexReader::empty(layout).view(updates, Some(head))?, partial })
+    let reader = IndexReader::empty(layout).with_model(models::on_board());
+    Ok(Ready { view: reader.view(updates, Some(head))?, partial })
 }
 
 fn build_in(

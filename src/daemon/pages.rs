@@ -36,12 +36,13 @@ pub fn not_ready(progress: Option<Progress>) -> Results {
         unseen: None,
         notes_in_part: 0,
         keyword: BranchState::Off("the index is being opened"),
-        vector: BranchState::Off("not built into this version"),
+        vector: BranchState::Off("the index is being opened"),
         partial: Some(match progress {
             Some(progress) => progress_text(progress),
             None => "the index is being opened".to_owned(),
         }),
         ranking: String::new(),
+        fusion: None,
     }
 }
 
@@ -50,6 +51,7 @@ pub fn damaged(at: Option<CommitId>) -> Results {
     Results {
         at,
         keyword: BranchState::Off("the index was damaged"),
+        vector: BranchState::Off("the index was damaged"),
         partial: Some(
             "another program changed the index's files; it is looked at, and made again where \
              it must be"

@@ -13,10 +13,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::base::trouble::told;
 use crate::base::{fault, fs};
 use crate::config::load::{LoadError, VAULT_FILE};
-use crate::config::{self, Dirs, Loaded};
+use crate::config::{self, Dirs, Loaded, Settings};
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
 use crate::history::{self, OpenError};
+use crate::search::Rules;
+use crate::search::fuse::RRF_VECTOR_WEIGHT;
 
 /// The name under which the git directory remembers the layout.
 const LAYOUT: &str = "layout";
@@ -26,6 +28,17 @@ pub fn load(vault: &Path, dirs: &Dirs, overrides: &[String]) -> Result<Loaded, L
     // A repository that cannot be opened remembers nothing; whoever opens it next says why.
     let remembered = history::remembered(vault, LAYOUT).ok().flatten();
     config::load(vault, &dirs.user_settings(), remembered.as_deref(), overrides)
+}
+
+/// How the branches of a search are fused.
+pub fn rules(settings: &Settings) -> Rules {
+    match settings.fuse_by_rank {
+        true => {
+            let weight = settings.vector_weight.unwrap_or(RRF_VECTOR_WEIGHT);
+            Rules { by_rank: Some(weight), by_score: None }
+        }
+        false => Rules { by_rank: None, by_score: settings.vector_weight },
+    }
 }
 
 /// Whether an agent has been at work on this vault.

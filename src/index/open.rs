@@ -52,12 +52,7 @@ impl Index {
 
     /// Opens it to be searched soon: where it is large, whether all in it is what was written has
     /// to be looked at afterwards ([`Self::prove`]). Nothing is written to it before.
-    pub fn open_soon(metadata_dir: &Path, layout: &Layout) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Meanwhile, metadata_dir, layout, None)
-    }
-
-    /// The same, to be searched by what this model makes of the notes, too.
-    pub fn open_soon_with_model(
+    pub fn open_soon(
         metadata_dir: &Path,
         layout: &Layout,
         model: Arc<dyn Embedder>,

@@ -66,6 +66,8 @@ pub enum VectorsError {
 const TEXT: u32 = 1;
 /// Vectors of a longer note are made in the background.
 const MOST_CHUNKS_AT_ONCE: usize = 64;
+/// Of a longer passage the beginning counts: one line of megabytes is no prose.
+const LONGEST_PASSAGE: usize = 16 << 10;
 /// So many blocks of about one size wait in memory side by side before they are made one.
 const RUN: usize = 8;
 /// Vectors in memory become a file when they are this large, whoever is at work.
@@ -438,6 +440,7 @@ impl Vectors {
         let mut places: Vec<(u32, u32)> = Vec::new();
         let mut texts: Vec<&str> = Vec::new();
         for (chunk, text) in (0u32..).zip(passages) {
+            let text = &text[..text.floor_char_boundary(LONGEST_PASSAGE)];
             let parts = windows(text, embedder.window(), &|it| embedder.count(it));
             for (window, range) in (0u32..).zip(parts) {
                 places.push((chunk, window));

@@ -80,9 +80,10 @@ pub fn json(query: &Query, results: &Results) -> Vec<u8> {
         },
         partial: why_partial(results),
         ranking: &results.ranking,
+        fusion: results.fusion,
         counts: JsonCounts {
-            keyword: candidates(&results.keyword),
-            vector: candidates(&results.vector),
+            keyword: results.keyword.found(),
+            vector: results.vector.found(),
             returned: hits.len(),
             hybrid: is_hybrid(results),
         },
@@ -189,24 +190,23 @@ fn why_partial(results: &Results) -> Option<String> {
 
 /// Whether scores are fused: a branch that returned nothing leaves the other's own scores.
 fn is_hybrid(results: &Results) -> bool {
-    candidates(&results.keyword) > 0 && candidates(&results.vector) > 0
-}
-
-fn candidates(branch: &BranchState) -> usize {
-    match branch {
-        BranchState::Used(count) => *count,
-        BranchState::Off(_) => 0,
-    }
+    results.keyword.found() > 0 && results.vector.found() > 0
 }
 
 fn branches(results: &Results) -> String {
+    let vector = match &results.vector {
+        BranchState::Part { missing, .. } => {
+            format!("vector ({} without vectors yet)", counted(*missing, "note", "notes"))
+        }
+        _ => "vector".to_owned(),
+    };
     match (&results.keyword, &results.vector) {
-        (BranchState::Used(_), BranchState::Used(_)) => "keyword + vector".to_owned(),
-        (BranchState::Used(_), BranchState::Off(why)) => format!("keyword (vector off: {why})"),
-        (BranchState::Off(why), BranchState::Used(_)) => format!("vector (keyword off: {why})"),
         (BranchState::Off(keyword), BranchState::Off(vector)) => {
             format!("no branch (keyword off: {keyword}; vector off: {vector})")
         }
+        (BranchState::Off(why), _) => format!("{vector} (keyword off: {why})"),
+        (_, BranchState::Off(why)) => format!("keyword (vector off: {why})"),
+        _ => format!("keyword + {vector}"),
     }
 }
 
@@ -250,6 +250,7 @@ struct JsonResults<'a> {
     branches: JsonBranches,
     partial: Option<String>,
     ranking: &'a str,
+    fusion: Option<&'static str>,
     counts: JsonCounts,
     results: Vec<JsonHit<'a>>,
 }
@@ -265,6 +266,8 @@ pub(super) struct JsonQuery<'a> {
     path: Option<&'a str>,
     tags: &'a [String],
     min_score: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector_weight: Option<f64>,
 }
 
 impl<'a> From<&'a Query> for JsonQuery<'a> {
@@ -278,6 +281,7 @@ impl<'a> From<&'a Query> for JsonQuery<'a> {
             path: query.path.as_deref(),
             tags: &query.tags,
             min_score: query.min_score,
+            vector_weight: query.vector_weight,
         }
     }
 }
@@ -293,13 +297,22 @@ struct JsonBranch {
     used: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<&'static str>,
+    /// Notes that it does not know yet.
+    #[serde(skip_serializing_if = "is_zero")]
+    missing: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl From<&BranchState> for JsonBranch {
     fn from(branch: &BranchState) -> Self {
         match branch {
-            BranchState::Used(_) => Self { used: true, why: None },
-            BranchState::Off(why) => Self { used: false, why: Some(why) },
+            BranchState::Used(_) => Self { used: true, why: None, missing: 0 },
+            BranchState::Part { missing, .. } => Self { used: true, why: None, missing: *missing },
+            BranchState::Off(why) => Self { used: false, why: Some(why), missing: 0 },
         }
     }
 }

@@ -164,9 +164,22 @@ pub struct Index {
     pub progress: Option<f64>,
     pub bytes: u64,
     pub ambiguous_links: usize,
+    /// The vectors beside the words; `None` where no model is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<Vectors>,
     /// How many notes are not read as they stand, and the first of them with the reasons.
     pub troubled_notes: usize,
     pub troubled: Vec<Troubled>,
+}
+
+/// How far the vectors of the notes are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Vectors {
+    pub model: String,
+    pub dimension: usize,
+    pub vectors: usize,
+    /// Notes without vectors yet: found by their words alone.
+    pub missing: usize,
 }
 
 /// A note that is not read as it stands: frontmatter that does not parse, text that is too long
@@ -299,6 +312,9 @@ fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
         lines.push(("at work", it.text(now)));
     }
     lines.push(("index", index_line(status)));
+    if let Some(vectors) = &status.index.vectors {
+        lines.push(("vectors", vectors_line(vectors)));
+    }
     lines.push(("mount", mount_line(&status.mount)));
     lines.push(("watch", watch_line(&status.watch)));
     if !status.secrets.is_empty() {
@@ -410,6 +426,18 @@ fn index_line(status: &Status) -> String {
         line.push_str(&format!(
             "; {} that could mean several notes",
             counted(index.ambiguous_links, "link", "links")
+        ));
+    }
+    line
+}
+
+fn vectors_line(vectors: &Vectors) -> String {
+    let count = counted(vectors.vectors, "vector", "vectors");
+    let mut line = format!("{}, {count} of {} parts", vectors.model, vectors.dimension);
+    if vectors.missing > 0 {
+        line.push_str(&format!(
+            "; being made for {}, found by words meanwhile",
+            counted(vectors.missing, "note", "notes")
         ));
     }
     line

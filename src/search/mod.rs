@@ -11,10 +11,12 @@ pub mod results;
 
 mod filter;
 mod literal;
+mod near;
 mod rank;
+mod ranked;
 
 pub use filter::{QueryError, check, is_day};
-pub use query::Query;
+pub use query::{Query, Rules};
 pub use rank::{in_part, nodes, search};
 pub use results::{BranchState, Hit, Neighbour, Node, Results};
 

@@ -20,10 +20,25 @@ pub struct Query {
     pub path: Option<String>,
     /// Tags (any of them), without `#`, case-folded.
     pub tags: Vec<String>,
-    /// Hits with a lower score are left out.
+    /// Hits with a lower score are left out. In score fusion, the default, it is compared with the
+    /// fused score (the best by words has 1, what has no word of the query at most the weight of
+    /// vectors), also where a branch is missing; in rank fusion with that (at most 1/61), or with the one branch's own.
     pub min_score: Option<f32>,
+    /// The share of vectors, 0 to 1: asks for the documented rank fusion. 0 is words alone, 1
+    /// vectors alone.
+    #[serde(default)]
+    pub vector_weight: Option<f64>,
     /// Whether each hit carries how its score came about.
     pub explain: bool,
+}
+
+/// What the settings say of fusing.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Rules {
+    /// Rank fusion with this share of vectors, instead of the default.
+    pub by_rank: Option<f64>,
+    /// Another weight of the cosine than the model's own.
+    pub by_score: Option<f64>,
 }
 
 impl Query {
@@ -42,6 +57,7 @@ impl Query {
             path: None,
             tags: Vec::new(),
             min_score: None,
+            vector_weight: None,
             explain: false,
         }
     }

@@ -1,42 +1,46 @@
 //! Ranks what the index finds.
 //!
-//! Takes a view, a query and a deadline, gives [`Results`]. A note's score is the BM25 of the
-//! whole note plus that of its best passage; a note whose name the query is stands first; the
-//! page of a day stands below the notes of that day. Any thread.
+//! Takes a view, a query and a deadline, gives [`Results`]. By words a note's score is the BM25 of
+//! the whole note plus that of its best passage, by meaning the cosine of its best passage; `fuse`
+//! makes one of the two, `ranked` puts them in order. Any thread.
 //!
 //! **Invariant:** each note once; hits are sorted by the score they show, ties by path; a trace
 //! adds up to its score.
 
 use std::time::Instant;
 
-use crate::index::{Ask, Candidate, Card, IndexError, IndexView, Tie};
+use crate::index::{Ask, Candidate, Card, Found, IndexError, IndexView, Tie};
 use crate::search::filter::{Filter, QueryError, asked};
-use crate::search::literal;
-use crate::search::query::Query;
+use crate::search::fuse::Fusion;
+use crate::search::near::Branch;
+use crate::search::query::{Query, Rules};
+use crate::search::ranked::Ranked;
 use crate::search::results::{BranchState, Hit, Neighbour, Node, Results};
+use crate::search::{literal, near, ranked};
 use crate::vault::chunk::chunk_id;
-use crate::vault::role::date_of;
-use crate::vault::{Role, VaultPath, decode};
+use crate::vault::decode;
 
 /// Neighbours a hit shows in each direction.
 const MOST_NEIGHBOURS: usize = 10;
 /// The most candidates a branch gives.
 const MOST_CANDIDATES: usize = 200;
-/// What a note named by the query has over the best of the others.
-const NAMED_LEAD: f32 = 1.0;
-/// What the page of a day keeps of the score of its day's weakest note.
-const DAY_PAGE_SHARE: f32 = 0.99;
 
-const RANKING: &str = "keyword: BM25 (k1 1.2, b 0.75) of the whole note plus that of its best \
+const KEYWORD: &str = "keyword: BM25 (k1 1.2, b 0.75) of the whole note plus that of its best \
                        passage; a note named by the query first; day pages below their notes";
+const VECTOR: &str = "vector: cosine of the best passage";
+const LEADS: &str = "what has the quoted phrases and identifiers of the query before what has not";
 const LITERAL: &str = "literal: the query has no word, so the text itself was looked for; score \
                        is its share of the passage";
 
 /// The notes that answer best.
-pub fn search(view: &IndexView, query: &Query, deadline: Instant) -> Result<Results, QueryError> {
-    let text = asked(query)?;
+pub fn search(
+    view: &IndexView,
+    query: &Query,
+    rules: Rules,
+    deadline: Instant,
+) -> Result<Results, QueryError> {
+    asked(query)?;
     let filter = Filter::new(query)?;
-    let limit = query.limit;
     let mut results = Results {
         hits: Vec::new(),
         at: view.at(),
@@ -46,23 +50,25 @@ pub fn search(view: &IndexView, query: &Query, deadline: Instant) -> Result<Resu
         unseen: None,
         notes_in_part: in_part(view, |card| filter.is_asked(card)),
         keyword: BranchState::Used(0),
-        vector: BranchState::Off("no vectors in this index"),
+        vector: BranchState::Off("no model"),
         partial: view
             .building()
             .map(|it| format!("index is being built: {} of {} notes", it.done, it.total)),
-        ranking: RANKING.to_owned(),
+        ranking: KEYWORD.to_owned(),
+        fusion: None,
     };
-    let filled = answer(view, text, &filter, pool(limit), deadline).and_then(|mut answer| {
-        results.keyword = BranchState::Used(answer.ranked.len());
+    let filled = answer(view, query, rules, &filter, deadline).and_then(|mut answer| {
         results.ranking = answer.ranking();
+        results.fusion = answer.fusion.map(Fusion::name);
+        (results.keyword, results.vector) = (answer.keyword, answer.vector);
         if answer.cut {
             results.partial = Some("the deadline came before the end of the search".to_owned());
         }
         answer.ranked.retain(|it| query.min_score.is_none_or(|least| it.score() >= least));
-        answer.ranked.truncate(limit);
+        answer.ranked.truncate(query.limit);
         let ask = answer.ask.filter(|_| query.explain);
         for ranked in answer.ranked {
-            results.hits.push(hit(view, ranked, ask.as_ref())?);
+            results.hits.push(hit(view, ranked, answer.scale, answer.fusion, ask.as_ref())?);
         }
         Ok(())
     });
@@ -82,11 +88,15 @@ pub fn in_part(view: &IndexView, is_asked: impl Fn(&Card) -> bool) -> usize {
 }
 
 /// The digest nodes that answer best, never crowded out by other notes.
-pub fn nodes(view: &IndexView, query: &Query, deadline: Instant) -> Result<Vec<Node>, QueryError> {
-    let text = asked(query)?;
+pub fn nodes(
+    view: &IndexView,
+    query: &Query,
+    rules: Rules,
+    deadline: Instant,
+) -> Result<Vec<Node>, QueryError> {
+    asked(query)?;
     let filter = Filter::new(query)?.in_digest(&view.layout().digest);
-    let limit = query.limit;
-    let ranked = match answer(view, text, &filter, pool(limit), deadline) {
+    let ranked = match answer(view, query, rules, &filter, deadline) {
         Ok(answer) => answer.ranked,
         Err(err) => {
             tracing::error!(error = &err as &dyn std::error::Error, "index can't be searched");
@@ -103,42 +113,40 @@ pub fn nodes(view: &IndexView, query: &Query, deadline: Instant) -> Result<Vec<N
         })
         .filter(|it| query.min_score.is_none_or(|least| it.score >= least))
         .collect();
-    nodes.truncate(limit);
+    nodes.truncate(query.limit);
     Ok(nodes)
 }
 
-/// What the keyword branch has to say, best first.
+/// What the branches have to say together, best first.
 struct Answer {
     ranked: Vec<Ranked>,
     /// `None` for a literal scan.
     ask: Option<Ask>,
     dropped: usize,
     cut: bool,
-}
-
-struct Ranked {
-    candidate: Candidate,
-    /// What being named by the query adds.
-    lead: f32,
-    /// What being the page of a day takes away.
-    held: f32,
+    keyword: BranchState,
+    vector: BranchState,
+    /// The rule, where both branches had something to say.
+    fusion: Option<Fusion>,
+    /// What a score is multiplied by to be the one branch's own.
+    scale: f32,
 }
 
 impl Answer {
     fn ranking(&self) -> String {
-        match (&self.ask, self.dropped) {
+        let mut ranking = match (&self.ask, &self.keyword) {
             (None, _) => LITERAL.to_owned(),
-            (Some(_), 0) => RANKING.to_owned(),
-            (Some(_), dropped) => {
-                format!("{RANKING}; {dropped} words of the query, the most common, left out")
-            }
+            (Some(_), BranchState::Off(_)) => VECTOR.to_owned(),
+            (Some(_), _) => KEYWORD.to_owned(),
+        };
+        if let Some(fusion) = self.fusion {
+            ranking.push_str(&format!("; {VECTOR}; {}; {LEADS}", fusion.text()));
         }
-    }
-}
-
-impl Ranked {
-    fn score(&self) -> f32 {
-        self.candidate.score() + self.lead - self.held
+        if self.dropped > 0 {
+            let dropped = self.dropped;
+            ranking.push_str(&format!("; {dropped} words of the query, the most common, left out"));
+        }
+        ranking
     }
 }
 
@@ -148,76 +156,108 @@ fn pool(limit: usize) -> usize {
 
 fn answer(
     view: &IndexView,
-    text: &str,
+    query: &Query,
+    rules: Rules,
     filter: &Filter,
-    pool: usize,
     deadline: Instant,
 ) -> Result<Answer, IndexError> {
+    let (text, pool) = (query.text.trim(), pool(query.limit));
     let ask = Ask::new(text);
     if ask.is_wordless() {
         let (found, whole) = literal::scan(view, text, filter, pool, deadline)?;
-        let ranked = found.into_iter().map(Ranked::from).collect();
-        return Ok(Answer { ranked, ask: None, dropped: 0, cut: !whole });
+        return Ok(Answer {
+            keyword: BranchState::Used(found.len()),
+            vector: BranchState::Off("the query has no word"),
+            ranked: ranked::by_words(found),
+            ask: None,
+            dropped: 0,
+            cut: !whole,
+            fusion: None,
+            scale: 1.0,
+        });
     }
-    let found = view.find(&ask, &|card| filter.takes(card), pool, deadline)?;
-    let ranked = ranked(found.candidates);
-    Ok(Answer { ranked, ask: Some(ask), dropped: found.dropped, cut: found.cut })
-}
-
-/// Puts named notes first, day pages below their notes, the rest by score.
-fn ranked(candidates: Vec<Candidate>) -> Vec<Ranked> {
-    let mut all: Vec<Ranked> = candidates.into_iter().map(Ranked::from).collect();
-    let best = all.iter().filter(|it| !it.candidate.named).map(Ranked::score).fold(0.0, f32::max);
-    for at in 0..all.len() {
-        if all[at].candidate.named {
-            all[at].lead = best + NAMED_LEAD;
-        } else if all[at].candidate.card.role == Role::DayPage {
-            let weakest = weakest_of_day(&all, &all[at].candidate.card.path);
-            let own = all[at].score();
-            if let Some(weakest) = weakest.filter(|it| *it <= own) {
-                all[at].held = own - weakest * DAY_PAGE_SHARE;
-            }
-        }
-    }
-    all.sort_by(|a, b| {
-        b.score()
-            .total_cmp(&a.score())
-            .then_with(|| a.candidate.card.path.cmp(&b.candidate.card.path))
-    });
-    all
-}
-
-/// The lowest score among the notes of the day that `page` is of.
-fn weakest_of_day(all: &[Ranked], page: &VaultPath) -> Option<f32> {
-    let day = date_of(page)?;
-    let folder = match page.parent() {
-        Some(parent) if parent.file_name() == day.as_bytes() => parent,
-        Some(parent) => parent.join(day.as_bytes()).ok()?,
-        None => VaultPath::new(day).ok()?,
+    let wanted = query.vector_weight.filter(|it| it.is_finite());
+    let (no_words, no_vectors) =
+        (wanted.is_some_and(|it| it >= 1.0), wanted.is_some_and(|it| it <= 0.0));
+    let words = match no_words {
+        true => Found::default(),
+        false => view.find(&ask, &|card| filter.takes(card), pool, deadline)?,
     };
-    all.iter()
-        .filter(|it| {
-            let card = &it.candidate.card;
-            card.role != Role::DayPage && card.path.is_within(folder.as_bytes())
-        })
-        .map(|it| it.candidate.score())
-        .reduce(f32::min)
-}
-
-impl From<Candidate> for Ranked {
-    fn from(candidate: Candidate) -> Self {
-        Self { candidate, lead: 0.0, held: 0.0 }
+    let off = |why| Branch { state: BranchState::Off(why), found: None };
+    let Branch { state, found: near } = match wanted {
+        _ if no_vectors => off("`vector_weight` is 0"),
+        // Whoever types a word, a phrase or a path and finds it wants no neighbours of it.
+        None if ask.is_all_literal()
+            && !words.candidates.is_empty()
+            && view.embedder().is_some() =>
+        {
+            off("the query is meant to the letter")
+        }
+        _ => near::branch(view, text, filter, pool, deadline),
+    };
+    let keyword = match no_words {
+        true => BranchState::Off("`vector_weight` is 1"),
+        false => BranchState::Used(words.candidates.len()),
+    };
+    let mut answer = Answer {
+        ranked: Vec::new(),
+        ask: Some(ask),
+        dropped: words.dropped,
+        cut: words.cut,
+        keyword,
+        vector: state,
+        fusion: None,
+        scale: 1.0,
+    };
+    let model = view.embedder().map(|it| it.identity().model.as_str());
+    let Some(model) = model.filter(|_| wanted.is_none_or(|it| it > 0.0)) else {
+        answer.ranked = ranked::by_words(words.candidates);
+        return Ok(answer);
+    };
+    let fusion = Fusion::chosen(wanted, rules.by_rank, rules.by_score, model);
+    // Without a vector the scale stays that of the rule, so that `min_score` means the same.
+    let mut near = near.unwrap_or_default();
+    if !words.candidates.is_empty() {
+        near.add(view, words.candidates.iter().map(|it| &it.card));
     }
+    answer.cut |= near.cut;
+    if answer.vector.found() > 0 {
+        answer.vector = near.state();
+    }
+    let is_both = !words.candidates.is_empty() && !near.near.is_empty();
+    let best = words.candidates.iter().map(Candidate::score).fold(0.0, f32::max);
+    answer.fusion = is_both.then_some(fusion);
+    answer.scale = match fusion {
+        _ if is_both => 1.0,
+        Fusion::Rrf { .. } => 1.0,
+        Fusion::Score { .. } if !words.candidates.is_empty() && best > 0.0 => best,
+        Fusion::Score { vector_weight } if vector_weight > 0.0 => 1.0 / vector_weight as f32,
+        Fusion::Score { .. } => 1.0,
+    };
+    if let Some(ask) = &answer.ask {
+        answer.ranked = ranked::fused(view, ask, fusion, words.candidates, &near)?;
+    }
+    Ok(answer)
 }
 
-fn hit(view: &IndexView, ranked: Ranked, explain: Option<&Ask>) -> Result<Hit, IndexError> {
+fn hit(
+    view: &IndexView,
+    ranked: Ranked,
+    scale: f32,
+    fusion: Option<Fusion>,
+    explain: Option<&Ask>,
+) -> Result<Hit, IndexError> {
     let passage = view.passage(&ranked.candidate)?;
     let card = &ranked.candidate.card;
     let (start_line, end_line) = card.chunks.get(ranked.candidate.chunk).copied().unwrap_or((1, 1));
+    let (vector, keyword) = match &ranked.fused {
+        Some(fused) => (fused.vector.map(|it| it.score), fused.keyword.map(|it| it.score)),
+        None => (None, Some(ranked.score())),
+    };
     let outlinks = view.outlinks(&card.path);
     let inlinks = view.inlinks(&card.path);
     let trace = match explain {
-        Some(ask) => trace(view, &ranked, ask)?,
+        Some(ask) => trace(view, &ranked, scale, fusion, ask)?,
         None => Vec::new(),
     };
     Ok(Hit {
@@ -225,9 +265,9 @@ fn hit(view: &IndexView, ranked: Ranked, explain: Option<&Ask>) -> Result<Hit, I
         path: card.path.clone(),
         start_line,
         end_line,
-        score: ranked.score(),
-        vector: None,
-        keyword: Some(ranked.score()),
+        score: ranked.score() * scale,
+        vector,
+        keyword,
         name: card.name.to_string(),
         description: card.description.as_deref().map(str::to_owned),
         headings: passage.headings,
@@ -241,21 +281,62 @@ fn hit(view: &IndexView, ranked: Ranked, explain: Option<&Ask>) -> Result<Hit, I
     })
 }
 
-/// A line for each part of the score; their figures add up to the last one.
-fn trace(view: &IndexView, ranked: &Ranked, ask: &Ask) -> Result<Vec<String>, IndexError> {
-    let mut lines: Vec<String> = view
-        .shares(ask, &ranked.candidate)?
-        .iter()
-        .map(|it| format!("{:+.4} {}", it.score, it.what))
-        .collect();
-    if ranked.lead != 0.0 {
-        lines.push(format!("{:+.4} the query is a name of this note", ranked.lead));
+/// A line for each part of the score; the figures with a sign add up to the last one.
+fn trace(
+    view: &IndexView,
+    ranked: &Ranked,
+    scale: f32,
+    fusion: Option<Fusion>,
+    ask: &Ask,
+) -> Result<Vec<String>, IndexError> {
+    let shares = view.shares(ask, &ranked.candidate)?;
+    let mut lines = Vec::new();
+    match (fusion, &ranked.fused) {
+        (Some(fusion), Some(fused)) => {
+            if let Some(keyword) = fused.keyword {
+                let (share, rank, score) = (keyword.share, keyword.rank, keyword.score);
+                lines.push(format!("{share:+.4} keyword: rank {rank}, BM25 {score:.4}"));
+                lines.extend(shares.iter().map(|it| format!("  {:.4} {}", it.score, it.what)));
+            } else {
+                lines.push("+0.0000 keyword: not among its candidates".to_owned());
+            }
+            if let Some(vector) = fused.vector {
+                let (share, rank, score) = (vector.share, vector.rank, vector.score);
+                lines.push(format!(
+                    "{share:+.4} vector: rank {rank}, cosine {score:.4}{}",
+                    place_of(ranked)
+                ));
+            } else if fused.beyond != 0.0 {
+                let beyond = fused.beyond;
+                lines.push(format!("{beyond:+.4} vector: none, counted as the farthest"));
+            } else {
+                lines.push("+0.0000 vector: none".to_owned());
+            }
+            lines.push(format!("rule {}", fusion.text()));
+        }
+        (_, Some(fused)) if fused.keyword.is_none() => {
+            let score = fused.vector.map_or(0.0, |it| it.score);
+            lines.push(format!("{score:+.4} cosine{}", place_of(ranked)));
+        }
+        _ => lines.extend(shares.iter().map(|it| format!("{:+.4} {}", it.score, it.what))),
     }
-    if ranked.held != 0.0 {
-        lines.push(format!("{:+.4} the page of a day stands below its notes", -ranked.held));
+    for (score, why) in [
+        (ranked.literal, "it has what the query quotes or spells out"),
+        (ranked.named, "the query is a name of this note"),
+        (-ranked.held, "the page of a day stands below its notes"),
+    ] {
+        if score != 0.0 {
+            lines.push(format!("{:+.4} {why}", score * scale));
+        }
     }
-    lines.push(format!("={:.4}", ranked.score()));
+    lines.push(format!("={:.4}", ranked.score() * scale));
     Ok(lines)
+}
+
+/// The lines of the nearest passage, for people.
+fn place_of(ranked: &Ranked) -> String {
+    let chunk = ranked.near_chunk.and_then(|it| ranked.candidate.card.chunks.get(it));
+    chunk.map_or_else(String::new, |(start, end)| format!(" of lines {start}-{end}"))
 }
 
 impl From<&Tie> for Neighbour {

@@ -26,6 +26,8 @@ pub struct Results {
     pub partial: Option<String>,
     /// How scores were made, for `--explain`.
     pub ranking: String,
+    /// The rule that made one score of two: `score` or `rrf`; `None` where one branch answered.
+    pub fusion: Option<&'static str>,
 }
 
 /// Whether a branch of the search took part.
@@ -33,8 +35,20 @@ pub struct Results {
 pub enum BranchState {
     /// It took part and returned so many candidates.
     Used(usize),
+    /// It took part and returned so many candidates, while as many notes are not in it yet.
+    Part { found: usize, missing: usize },
     /// It did not, and why.
     Off(&'static str),
+}
+
+impl BranchState {
+    /// How many candidates it returned.
+    pub fn found(&self) -> usize {
+        match self {
+            Self::Used(found) | Self::Part { found, .. } => *found,
+            Self::Off(_) => 0,
+        }
+    }
 }
 
 /// One note by its best chunk.
@@ -44,11 +58,11 @@ pub struct Hit {
     pub path: VaultPath,
     pub start_line: u32,
     pub end_line: u32,
-    /// The fused score, or the one branch's own.
+    /// The fused score, or the one branch's own: what hits are sorted by.
     pub score: f32,
-    /// The cosine, where the vector branch returned the chunk.
+    /// The cosine of the note's best passage, where the vector branch knows the note.
     pub vector: Option<f32>,
-    /// The BM25 score, where the keyword branch returned the chunk.
+    /// The BM25 score, where the keyword branch returned the note.
     pub keyword: Option<f32>,
     pub name: String,
     pub description: Option<String>,

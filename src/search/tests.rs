@@ -6,10 +6,12 @@ use std::time::Duration;
 use crate::base::clock;
 use crate::index::IndexView;
 use crate::index::testing::{built, commit, path, put, remove};
-use crate::search::{BranchState, Hit, Query, QueryError, Results, nodes, search};
+use crate::search::{BranchState, Hit, Query, QueryError, Results, Rules, nodes, search};
+
+mod hybrid;
 
 fn ask(view: &IndexView, query: &Query) -> Results {
-    search(view, query, clock::now() + Duration::from_secs(60)).unwrap()
+    search(view, query, Rules::default(), clock::now() + Duration::from_secs(60)).unwrap()
 }
 
 fn found(view: &IndexView, text: &str) -> Vec<String> {
@@ -79,7 +81,7 @@ fn no_text_is_syntax_and_each_finds_its_note() {
     }
     for empty in ["", "  ", "\n\t"] {
         let query = Query::new(empty);
-        assert_eq!(search(&view, &query, clock::now()), Err(QueryError::Empty));
+        assert_eq!(search(&view, &query, Rules::default(), clock::now()), Err(QueryError::Empty));
     }
 }
 
@@ -373,7 +375,7 @@ fn filters_are_asked_inside_the_search() {
         (Query { min_score: Some(f32::INFINITY), ..base.clone() }, "score"),
         (Query { min_score: Some(f32::NAN), ..base }, "score"),
     ] {
-        let err = search(&view, &query, clock::now()).unwrap_err();
+        let err = search(&view, &query, Rules::default(), clock::now()).unwrap_err();
         assert!(
             err.to_string().contains(wrong) || err.hint().is_some_and(|it| it.contains(wrong)),
             "{err}"
@@ -501,9 +503,13 @@ fn the_digest_is_never_crowded_out() {
         .collect();
     notes.push(("digest/wiki/bike.md".into(), "---\nname: Bike\ndescription: how one commutes\n---\nA long text that names the bicycle once.\n".into()));
     let (_dir, index) = built(notes);
-    let found =
-        nodes(&index.view(), &Query::new("bicycle"), clock::now() + Duration::from_secs(60))
-            .unwrap();
+    let found = nodes(
+        &index.view(),
+        &Query::new("bicycle"),
+        Rules::default(),
+        clock::now() + Duration::from_secs(60),
+    )
+    .unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(
         (found[0].name.as_str(), found[0].description.as_deref()),
@@ -534,7 +540,8 @@ fn an_endless_query_is_bounded_and_says_what_it_left_out() {
 fn a_deadline_gives_a_part_that_says_so() {
     let (_dir, index) = built((0..50).map(|it| (format!("{it}.md"), "tide tables >>>")));
     for text in ["tide", ">>>"] {
-        let results = search(&index.view(), &Query::new(text), clock::now()).unwrap();
+        let results =
+            search(&index.view(), &Query::new(text), Rules::default(), clock::now()).unwrap();
         assert!(results.partial.is_some_and(|it| it.contains("deadline")), "{text}");
     }
 }

@@ -26,6 +26,7 @@ mod lifecycle;
 mod machine;
 mod machine_git;
 mod machine_vault;
+mod meaning;
 mod mountpoint;
 mod names;
 mod odd_notes;

@@ -108,6 +108,8 @@ fn an_index_that_many_notes_come_to_goes_on_where_it_was_killed() {
     assert!(house.found(&word(7)).is_empty() && house.found(&word(8)).is_empty());
     assert_eq!(house.found(&word(1699)), ["many/699.md"]);
     assert_eq!(house.status()["index"]["notes"], MANY + 29);
+    // What the kills took of the vectors is made again.
+    wait_for("the vectors", || house.status()["index"]["vectors"]["missing"] == 0);
     house.stop();
 }
 

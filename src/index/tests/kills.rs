@@ -186,8 +186,7 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let dir = tempfile::tempdir().unwrap();
         drop(open(dir.path(), notes(), commit(1)));
         // Whole: searched at once, proven in steps, and no mark is left.
-        let (mut index, opened) =
-            Index::open_soon_with_model(dir.path(), &layout, model()).unwrap();
+        let (mut index, opened) = Index::open_soon(dir.path(), &layout, model()).unwrap();
         assert!(matches!(opened, Opened::Ready { .. }), "{opened:?}");
         assert!(!index.is_proven() && dir.path().join("unproven").exists());
         let view = index.view();
@@ -216,15 +215,14 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let left =
             |dir: &std::path::Path| std::fs::read(dir.join("keyword_index/meta.json")).unwrap();
         let before = left(dir.path());
-        let (mut index, opened) =
-            Index::open_soon_with_model(dir.path(), &layout, model()).unwrap();
+        let (mut index, opened) = Index::open_soon(dir.path(), &layout, model()).unwrap();
         if let Opened::Ready { .. } = opened {
             let err = index.apply(vec![put("c.md", "tide")], commit(2)).unwrap_err();
             assert!(matches!(err, IndexError::Damaged(_)), "{name}: {err}");
             assert_eq!(left(dir.path()), before, "{name}");
             drop(index);
             // The next one is warned, as after a kill.
-            let opened = Index::open_soon_with_model(dir.path(), &layout, model()).unwrap().1;
+            let opened = Index::open_soon(dir.path(), &layout, model()).unwrap().1;
             assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
         } else {
             drop(index);

@@ -254,7 +254,7 @@ fn nothing_is_made_or_written_of_what_is_not_proven() {
     let [file] = &files(dir.path())[..] else { panic!("one file") };
     std::fs::remove_file(file).unwrap();
     let layout = Layout::default();
-    let (mut index, _) = Index::open_soon_with_model(dir.path(), &layout, model.clone()).unwrap();
+    let (mut index, _) = Index::open_soon(dir.path(), &layout, model.clone()).unwrap();
     assert!(!index.is_proven() && !index.owes_vectors());
     assert_eq!(missing(&index), 4);
     index.tend_vectors(clock::now()).unwrap();

@@ -117,6 +117,7 @@ impl Answers for Fake {
             vector: BranchState::Off("no model"),
             partial: self.partial.lock().unwrap().clone(),
             ranking: "bm25".to_owned(),
+            fusion: None,
         })
     }
 

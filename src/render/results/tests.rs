@@ -48,6 +48,7 @@ fn results(hits: Vec<Hit>) -> Results {
         vector: BranchState::Off("no model"),
         partial: None,
         ranking: "bm25".to_owned(),
+        fusion: None,
     }
 }
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use remd::embed::StaticModel;
 use remd::index::{Index, IndexView, Opened, Update};
 use remd::render::results as page;
-use remd::search::{self, Query, QueryError};
+use remd::search::{self, Query, QueryError, Rules};
 use remd::vault::role::role_of;
 use remd::vault::{BlobId, CommitId, Layout, VaultPath, read_note};
 
@@ -53,7 +54,7 @@ pub fn check(data: &[u8]) {
     }
     let view = view();
     let begun = Instant::now();
-    match search::search(view, &query, begun + LIMIT) {
+    match search::search(view, &query, Rules::default(), begun + LIMIT) {
         Ok(results) => {
             assert!(!text.trim().is_empty(), "a blank query has no answer");
             assert!(results.partial.is_none(), "{:?}", results.partial);
@@ -74,7 +75,7 @@ pub fn check(data: &[u8]) {
         }
         Err(other) => panic!("{other}"),
     }
-    if let Ok(nodes) = search::nodes(view, &query, begun + LIMIT) {
+    if let Ok(nodes) = search::nodes(view, &query, Rules::default(), begun + LIMIT) {
         assert!(nodes.iter().all(|it| it.path.is_within(b"digest")));
     }
     assert!(begun.elapsed() < LIMIT, "{:?}", begun.elapsed());
@@ -89,7 +90,9 @@ fn view() -> &'static Arc<IndexView> {
 fn build() -> (tempfile::TempDir, Arc<IndexView>) {
     let folder = tempfile::tempdir().expect("a folder");
     let layout = Layout::default();
-    let (mut index, opened) = Index::open(folder.path(), &layout).expect("an index");
+    let model = Arc::new(StaticModel::on_board().expect("a model"));
+    let (mut index, opened) =
+        Index::open_with_model(folder.path(), &layout, model).expect("an index");
     assert!(matches!(opened, Opened::Rebuild(_)));
     let commit = CommitId::from_bytes(&[1; 20]).expect("a commit");
     index.begin_rebuild(0).and_then(|it| it.finish(commit)).expect("an empty index");

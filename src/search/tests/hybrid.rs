@@ -1,0 +1,147 @@
+//! Both branches together: meaning adds what words miss and never overrules what they are sure of.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::base::clock;
+use crate::embed::Embedder;
+use crate::index::testing::{WordModel, commit, make_vectors, open_with_model, put};
+use crate::index::{Index, IndexView};
+use crate::search::tests::{ask, paths};
+use crate::search::{BranchState, Query, Results, Rules, search};
+
+fn vault(model: Arc<dyn Embedder>, notes: &[(&str, &str)]) -> (TempDir, Index) {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = notes.iter().map(|(path, text)| put(path, text)).collect();
+    let index = open_with_model(dir.path(), model, notes, commit(1));
+    (dir, index)
+}
+
+const NOTES: [(&str, &str); 4] = [
+    ("bicycle.md", "bicycle"),
+    ("tide.md", "tide tables"),
+    ("moon.md", "moon and tide and many other words beside it"),
+    ("silent.md", "silent"),
+];
+
+fn small() -> (TempDir, Index) {
+    vault(WordModel::instant("m"), &NOTES)
+}
+
+/// What adds up in a trace, and what it adds up to.
+fn sum(trace: &[String]) -> (f32, f32) {
+    let number = |line: &str| line.split(' ').next().unwrap().parse::<f32>().unwrap();
+    let (last, parts) = trace.split_last().unwrap();
+    let parts = parts.iter().filter(|it| it.starts_with(['+', '-']));
+    (parts.map(|it| number(it)).sum(), number(&last[1..]))
+}
+
+#[test]
+fn a_note_without_a_word_of_the_query_is_found_behind_those_that_have_it() {
+    let (_dir, index) = small();
+    let results = ask(&index.view(), &Query { explain: true, ..Query::new("bike tide") });
+    assert_eq!(paths(&results), ["tide.md", "moon.md", "bicycle.md"]);
+    assert_eq!((&results.vector, results.fusion), (&BranchState::Used(3), Some("score")));
+    let [tide, _, bicycle] = &results.hits[..] else { panic!("three hits") };
+    assert!((tide.score - 1.0).abs() < 1e-6, "the best by words has 1, not {}", tide.score);
+    assert!(tide.vector.is_some() && tide.keyword.is_some_and(|it| it > 0.0));
+    assert_eq!(bicycle.keyword, None);
+    let cosine = bicycle.vector.unwrap();
+    assert!(cosine > 0.5 && (bicycle.score - 0.5 * cosine).abs() < 1e-5, "{bicycle:?}");
+    for hit in &results.hits {
+        let (parts, whole) = sum(&hit.trace);
+        assert!((parts - whole).abs() < 0.002 && (whole - hit.score).abs() < 0.001, "{hit:?}");
+    }
+    let alone = ask(&index.view(), &Query { explain: true, ..Query::new("riding bike") });
+    assert_eq!(paths(&alone)[0], "bicycle.md");
+    let hit = &alone.hits[0];
+    assert_eq!((Some(hit.score), alone.fusion), (hit.vector, None)); // the one branch's own
+    assert!((sum(&hit.trace).0 - hit.score).abs() < 0.001, "{:?}", hit.trace);
+}
+
+#[test]
+fn min_score_is_on_the_scale_of_the_fused_score_also_without_one_branch() {
+    let (_dir, index) = small();
+    let at = |text: &str, least: f32| {
+        paths(&ask(&index.view(), &Query { min_score: Some(least), ..Query::new(text) }))
+    };
+    assert_eq!(at("bike tide", 0.99), ["tide.md"]);
+    // One word is answered by words alone: the best has 1, though its own score is shown.
+    assert_eq!(at("tables", 1.0), ["tide.md"]);
+    assert!(at("tables", 1.01).is_empty());
+}
+
+#[test]
+fn what_is_meant_to_the_letter_comes_first_and_alone_has_no_neighbours() {
+    let notes = [
+        ("has.md", "a long note of many words that has tide tables in it and much else beside"),
+        ("near.md", "tables tide bicycle bicycle ride"),
+        ("code.md", "calls max_lines once"),
+    ];
+    let (_dir, index) = vault(WordModel::instant("m"), &notes);
+    let results = ask(&index.view(), &Query::new("\"tide tables\" bike ride"));
+    assert_eq!(paths(&results)[0], "has.md");
+    for text in ["\"tide tables\"", "max_lines", "tide"] {
+        let results = ask(&index.view(), &Query::new(text));
+        assert_eq!(results.vector, BranchState::Off("the query is meant to the letter"), "{text}");
+    }
+    // What no note has is looked for by its meaning.
+    assert_eq!(ask(&index.view(), &Query::new("bike")).hits[0].path.to_string(), "near.md");
+}
+
+#[test]
+fn a_named_note_is_first_and_a_day_page_below_its_notes() {
+    let notes = [
+        ("memory/2026-01-02.md", "bike tide\n\n- [[memory/2026-01-02/a]]\n"),
+        ("memory/2026-01-02/a.md", "bicycle ride and many other words beside these two here"),
+        ("bike ride.md", "nothing of it"),
+    ];
+    let (_dir, index) = vault(WordModel::instant("m"), &notes);
+    let found = paths(&ask(&index.view(), &Query::new("bike ride")));
+    assert_eq!(found[0], "bike ride.md");
+    let at = |path: &str| found.iter().position(|it| it == path).unwrap();
+    assert!(at("memory/2026-01-02/a.md") < at("memory/2026-01-02.md"), "{found:?}");
+}
+
+#[test]
+fn the_documented_rule_is_there_for_those_who_ask() {
+    let (_dir, index) = small();
+    let asked = |weight: Option<f64>, rules: Rules| -> Results {
+        let query = Query { vector_weight: weight, ..Query::new("bike tide") };
+        search(&index.view(), &query, rules, clock::now() + Duration::from_secs(60)).unwrap()
+    };
+    let by_rank = Rules { by_rank: Some(0.7), by_score: None };
+    for results in [asked(Some(0.7), Rules::default()), asked(None, by_rank)] {
+        assert_eq!(results.fusion, Some("rrf"));
+        // First among vectors and in no words: .7 / 61.
+        let bicycle = results.hits.iter().find(|it| it.keyword.is_none()).unwrap();
+        assert!((bicycle.score - 0.7 / 61.0).abs() < 1e-6, "{bicycle:?}");
+    }
+    let words = asked(Some(0.0), Rules::default());
+    assert_eq!((words.vector, words.hits.len()), (BranchState::Off("`vector_weight` is 0"), 2));
+    let vectors = asked(Some(1.0), Rules::default());
+    assert_eq!(vectors.keyword, BranchState::Off("`vector_weight` is 1"));
+    assert!(vectors.hits.iter().all(|it| Some(it.score) == it.vector));
+}
+
+#[test]
+fn a_model_that_is_away_or_behind_costs_the_branch_and_says_so() {
+    let model = WordModel::remote("m");
+    let (_dir, mut index) = vault(model.clone(), &NOTES);
+    let vector = |view: &IndexView| {
+        let results = ask(view, &Query::new("bike tide"));
+        assert_eq!(paths(&results)[0], "tide.md");
+        results.vector
+    };
+    assert_eq!(vector(&index.view()), BranchState::Off("vectors are being made"));
+    make_vectors(&mut index);
+    index.stage(vec![put("new.md", "pilot")], commit(2)).unwrap();
+    assert_eq!(vector(&index.view()), BranchState::Part { found: 3, missing: 1 });
+    model.is_away.store(true, Ordering::SeqCst);
+    assert_eq!(vector(&index.view()), BranchState::Off("the model gave no answer"));
+    let silent = ask(&index.view(), &Query::new("silent silent"));
+    assert_eq!((silent.hits.len(), silent.fusion), (1, None));
+}
