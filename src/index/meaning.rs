@@ -1,8 +1,10 @@
 //! What a view knows of the meaning of its notes.
 //!
 //! Takes the blocks of vectors of one space and a query's vector, gives the notes nearest to it.
-//! Every living row is looked at: nothing is missed, and a filter narrows what is ranked instead of
-//! what was ranked already. Any thread.
+//! Every living row is looked at, and a filter narrows what is ranked instead of what was ranked
+//! already. Where there are many rows the signs of their numbers tell which of them are compared:
+//! of 20,000 passages of LoCoMo and Cranfield the sixth part that differed in the fewest signs had
+//! 99.6 % of the nearest 10 and 98.8 % of the nearest 50. Any thread.
 //!
 //! **Invariant:** only living notes answer, each by its best passage; the order is that of the
 //! exact cosines, ties by path.
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::clock;
-use crate::embed::{Embedder, Vector};
+use crate::embed::{Embedder, Quantised, Vector, signs};
 use crate::index::card::Card;
 use crate::index::rows::Rows;
 use crate::index::state::State;
@@ -50,6 +52,12 @@ const SHORTLIST: usize = 3;
 const LEAST_SHORTLIST: usize = 40;
 /// The clock is asked once in so many notes.
 const BETWEEN_LOOKS: usize = 1 << 12;
+/// So many rows are all compared: it takes a millisecond. Few in tests, which have few.
+const COMPARED: usize = if cfg!(test) { 24 } else { 1 << 14 };
+/// Of more than that, one row in so many is.
+const COMPARED_SHARE: usize = 6;
+/// The clock is asked once in so many rows whose signs are counted.
+const COUNTED: usize = 1 << 16;
 
 /// A candidate, by eight bits. The worst is the greatest.
 struct Rough<'a> {
@@ -57,6 +65,21 @@ struct Rough<'a> {
     card: &'a Arc<Card>,
     block: usize,
     row: usize,
+}
+
+/// In how many signs each row differs from a query, block by block.
+struct Worth {
+    differing: Vec<u16>,
+    starts: Vec<usize>,
+    /// A row that differs in more is not compared.
+    most: u16,
+}
+
+impl Worth {
+    fn of(&self, block: usize, rows: usize) -> (&[u16], u16) {
+        let start = self.starts[block];
+        (&self.differing[start..start + rows], self.most)
+    }
 }
 
 impl PartialEq for Rough<'_> {
@@ -95,18 +118,80 @@ impl Meaning {
         }
         let small = query.quantised();
         let most = (pool * SHORTLIST).max(LEAST_SHORTLIST);
+        let worth = self.worth_comparing(&small, deadline);
+        let mut best = self.compare(state, &small, keep, most, worth.as_ref(), deadline);
+        if worth.is_some() && best.0.len() < most && !best.1 {
+            // A filter takes so few that the nearest of them may be far.
+            best = self.compare(state, &small, keep, most, None, deadline);
+        }
+        let (best, cut) = best;
+        found.cut = cut;
+        let near = best.into_iter().map(|it| self.exactly(query, it.card, it.block, it.row));
+        found.near = near.collect();
+        found.near.sort_by(|a, b| {
+            b.cosine.total_cmp(&a.cosine).then_with(|| a.card.path.cmp(&b.card.path))
+        });
+        // A note that a merge left in two blocks.
+        found.near.dedup_by(|a, b| Arc::ptr_eq(&a.card, &b.card));
+        found.near.truncate(pool);
+        found
+    }
+
+    /// Which rows differ from the query in few signs; `None` where all are to be compared.
+    fn worth_comparing(&self, query: &Quantised, deadline: Instant) -> Option<Worth> {
+        let rows: usize = self.blocks.iter().map(|it| it.rows()).sum();
+        if rows <= COMPARED {
+            return None;
+        }
+        let signs = signs(&query.parts);
+        let mut differing = Vec::with_capacity(rows);
+        let mut starts = Vec::with_capacity(self.blocks.len());
+        for block in &self.blocks {
+            starts.push(differing.len());
+            for from in (0..block.rows()).step_by(COUNTED) {
+                if clock::now() >= deadline {
+                    return None;
+                }
+                block.differing(&signs, from, COUNTED, &mut differing);
+            }
+        }
+        let mut counts = vec![0; query.parts.len() + 1];
+        for it in &differing {
+            counts[usize::from(*it).min(query.parts.len())] += 1;
+        }
+        let wanted = (rows / COMPARED_SHARE).max(COMPARED);
+        let mut sum = 0;
+        let most = counts.iter().position(|it| {
+            sum += it;
+            sum >= wanted
+        });
+        let most = most.and_then(|it| u16::try_from(it).ok()).unwrap_or(u16::MAX);
+        Some(Worth { differing, starts, most })
+    }
+
+    /// The nearest by eight bits, at most `most`, and whether the deadline came first.
+    fn compare<'a>(
+        &self,
+        state: &'a State,
+        query: &Quantised,
+        keep: &dyn Fn(&Card) -> bool,
+        most: usize,
+        worth: Option<&Worth>,
+        deadline: Instant,
+    ) -> (BinaryHeap<Rough<'a>>, bool) {
         let mut best: BinaryHeap<Rough> = BinaryHeap::with_capacity(most + 1);
-        'blocks: for (block_at, block) in self.blocks.iter().enumerate() {
+        for (block_at, block) in self.blocks.iter().enumerate() {
+            let worth = worth.map(|it| it.of(block_at, block.rows()));
             let mut start = 0;
             for group in 0..block.groups() {
                 if group % BETWEEN_LOOKS == 0 && clock::now() >= deadline {
-                    found.cut = true;
-                    break 'blocks;
+                    return (best, true);
                 }
                 let rows = start..block.end_of(group);
                 start = rows.end;
                 let nearest = rows
-                    .map(|row| (block.rough(&small, row), row))
+                    .filter(|row| worth.is_none_or(|(it, most)| it[*row] <= most))
+                    .map(|row| (block.rough(query, row), row))
                     .reduce(|best, it| if it.0 > best.0 { it } else { best });
                 let Some((nearness, row)) = nearest else { continue };
                 // Who lives, and what the filter says, costs more than a comparison.
@@ -124,15 +209,7 @@ impl Meaning {
                 }
             }
         }
-        let near = best.into_iter().map(|it| self.exactly(query, it.card, it.block, it.row));
-        found.near = near.collect();
-        found.near.sort_by(|a, b| {
-            b.cosine.total_cmp(&a.cosine).then_with(|| a.card.path.cmp(&b.card.path))
-        });
-        // A note that a merge left in two blocks.
-        found.near.dedup_by(|a, b| Arc::ptr_eq(&a.card, &b.card));
-        found.near.truncate(pool);
-        found
+        (best, false)
     }
 
     /// How near one note is; `None` where it has no vector.

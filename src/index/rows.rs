@@ -1,8 +1,9 @@
 //! Vectors of notes, as they lie in a file.
 //!
 //! Takes notes with the vectors of their passages, gives one block of bytes that is searched where
-//! it lies: mapped from a file, or in memory until it is written. Of each vector there are eight
-//! bits a part, to look at all of them, and half-precision numbers, to be exact about the best.
+//! it lies: mapped from a file, or in memory until it is written. Of each vector there is a bit a
+//! part, to look at all of them, eight bits a part for those that may be near, and half-precision
+//! numbers, to be exact about the best.
 //! Written once and never changed. Any thread.
 //!
 //! **Invariant:** bytes that are not whole, of another space or of another index are refused; no
@@ -16,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::fs::{self, PathError};
 use crate::base::mapped::Map;
-use crate::embed::{Identity, Quantised, Vector, dot_halves, dot_small};
+use crate::embed::{
+    Identity, Quantised, Vector, differing, dot_halves, dot_small, signs, signs_width,
+};
 
 /// What a block is of.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -74,6 +77,7 @@ struct Plan {
     group_at: usize,
     place_at: usize,
     scale_at: usize,
+    sign_at: usize,
     part_at: usize,
     half_at: usize,
     end: usize,
@@ -107,10 +111,22 @@ impl Plan {
         let group_at = section(groups, GROUP)?;
         let place_at = section(rows, PLACE)?;
         let scale_at = section(rows, 4)?;
+        let sign_at = section(rows, signs_width(dimension))?;
         let part_at = section(rows, dimension)?;
         let half_at = section(rows, dimension.checked_mul(2)?)?;
         let end = at;
-        Some(Self { dimension, groups, rows, group_at, place_at, scale_at, part_at, half_at, end })
+        Some(Self {
+            dimension,
+            groups,
+            rows,
+            group_at,
+            place_at,
+            scale_at,
+            sign_at,
+            part_at,
+            half_at,
+            end,
+        })
     }
 }
 
@@ -124,6 +140,7 @@ impl Rows {
                 draft.places.extend_from_slice(&row.chunk.to_le_bytes());
                 draft.places.extend_from_slice(&row.window.to_le_bytes());
                 draft.scales.extend_from_slice(&scale.to_le_bytes());
+                draft.signs.extend(signs(&parts));
                 draft.parts.extend(parts.iter().map(|it| it.cast_unsigned()));
                 let halves = row.vector.to_halves();
                 draft.halves.extend(halves.iter().flat_map(|it| it.to_le_bytes()));
@@ -160,6 +177,7 @@ impl Rows {
                 |at: usize, size: usize| &bytes[at + range.start * size..at + range.end * size];
             draft.places.extend_from_slice(cut(plan.place_at, PLACE));
             draft.scales.extend_from_slice(cut(plan.scale_at, 4));
+            draft.signs.extend_from_slice(cut(plan.sign_at, signs_width(dimension)));
             draft.parts.extend_from_slice(cut(plan.part_at, dimension));
             draft.halves.extend_from_slice(cut(plan.half_at, dimension * 2));
             draft.rows += range.len();
@@ -259,6 +277,15 @@ impl Rows {
         Place { chunk: number(at), window: number(at + 4) }
     }
 
+    /// In how many signs the rows of a part of the block differ from a query's, which ends early at
+    /// the end of the block.
+    pub(super) fn differing(&self, query: &[u8], from: usize, rows: usize, to: &mut Vec<u16>) {
+        let width = signs_width(self.plan.dimension);
+        let end = self.plan.rows.min(from.saturating_add(rows));
+        let at = self.plan.sign_at;
+        differing(query, &self.bytes()[at + from.min(end) * width..at + end * width], to);
+    }
+
     /// How near a row is, in eight bits, but for the query's own scale.
     pub(super) fn rough(&self, query: &Quantised, row: usize) -> f32 {
         let Plan { dimension, part_at, scale_at, .. } = self.plan;
@@ -316,6 +343,7 @@ struct Draft<'a> {
     groups: Vec<u8>,
     places: Vec<u8>,
     scales: Vec<u8>,
+    signs: Vec<u8>,
     parts: Vec<u8>,
     halves: Vec<u8>,
     rows: usize,
@@ -329,6 +357,7 @@ impl<'a> Draft<'a> {
             groups: empty(),
             places: empty(),
             scales: empty(),
+            signs: empty(),
             parts: empty(),
             halves: empty(),
             rows: 0,
@@ -350,7 +379,8 @@ impl<'a> Draft<'a> {
                 + self.parts.len() * 3
                 + rows * 12
                 + self.groups.len()
-                + 5 * ALIGN,
+                + self.signs.len()
+                + 6 * ALIGN,
         );
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -360,8 +390,8 @@ impl<'a> Draft<'a> {
         bytes.extend_from_slice(&(groups as u64).to_le_bytes());
         bytes.extend_from_slice(&(rows as u64).to_le_bytes());
         bytes.extend_from_slice(&heading);
-        let mut starts = [0; 5];
-        let sections = [self.groups, self.places, self.scales, self.parts, self.halves];
+        let mut starts = [0; 6];
+        let sections = [self.groups, self.places, self.scales, self.signs, self.parts, self.halves];
         for (start, section) in starts.iter_mut().zip(sections) {
             bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
             *start = bytes.len();
@@ -369,10 +399,20 @@ impl<'a> Draft<'a> {
         }
         let crc = crc32fast::hash(&bytes[16..]);
         bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-        let [group_at, place_at, scale_at, part_at, half_at] = starts;
+        let [group_at, place_at, scale_at, sign_at, part_at, half_at] = starts;
         let end = bytes.len();
-        let plan =
-            Plan { dimension, groups, rows, group_at, place_at, scale_at, part_at, half_at, end };
+        let plan = Plan {
+            dimension,
+            groups,
+            rows,
+            group_at,
+            place_at,
+            scale_at,
+            sign_at,
+            part_at,
+            half_at,
+            end,
+        };
         Rows { bytes: Bytes::Owned(bytes), path: None, plan }
     }
 }

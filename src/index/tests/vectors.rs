@@ -45,6 +45,36 @@ fn reopened(dir: &Path, model: Arc<dyn Embedder>) -> Index {
     index
 }
 
+/// More rows than are all compared: the nearest are found by their signs, and whatever a filter
+/// takes is found though all else is nearer.
+#[test]
+fn of_many_rows_the_nearest_are_compared_and_a_filter_loses_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = WordModel::instant("m");
+    let notes: Vec<Update> =
+        (0..400).map(|it| put(format!("n/{it}.md"), format!("w{it}"))).collect();
+    let index = open_with_model(dir.path(), model.clone(), notes, commit(1));
+    let (view, deadline) = (index.view(), clock::now() + Duration::from_secs(60));
+    for asked in [0, 7, 399] {
+        let query = model.vector(&format!("w{asked}")).unwrap();
+        let exact = |other: u32| -> f32 {
+            let other = model.vector(&format!("w{other}")).unwrap();
+            query.parts().iter().zip(other.parts()).map(|(a, b)| a * b).sum()
+        };
+        let near = view.nearest(&query, &|_| true, 5, deadline).near;
+        assert_eq!(near[0].card.path.to_string(), format!("n/{asked}.md"));
+        assert_eq!(near.len(), 5);
+        // The farthest five of all, and nothing else.
+        let mut others: Vec<u32> = (0..400).collect();
+        others.sort_by(|a, b| exact(*a).total_cmp(&exact(*b)));
+        let far: Vec<String> = others[..5].iter().rev().map(|it| format!("n/{it}.md")).collect();
+        let keep = |card: &crate::index::Card| far.contains(&card.path.to_string());
+        let found = view.nearest(&query, &keep, 5, deadline).near;
+        let found: Vec<String> = found.iter().map(|it| it.card.path.to_string()).collect();
+        assert_eq!(found, far);
+    }
+}
+
 #[test]
 fn a_note_is_near_at_once_and_after_a_restart_and_gone_with_its_note() {
     let dir = tempfile::tempdir().unwrap();
