@@ -2,7 +2,7 @@
 //!
 //! Takes texts, gives unit [`Vector`]s with the [`Identity`] of the space they lie in: the model
 //! that the program carries, or one behind HTTP. Keeps what a provider was paid for in a cache,
-//! and finds the nearest of many vectors. Blocking; not for the threads of an async runtime.
+//! and computes how near vectors are. Blocking; not for the threads of an async runtime.
 //!
 //! **Invariant:** vectors of two identities never meet; what is no vector is refused where it
 //! comes in. Nothing waits without a deadline, and no text, error or log carries a key.
@@ -13,8 +13,8 @@ mod error;
 mod health;
 mod identity;
 mod linear;
+mod product;
 pub mod remote;
-mod scan;
 mod signs;
 mod static_model;
 mod tensors;
@@ -31,7 +31,7 @@ pub use cached::Cached;
 pub use error::EmbedError;
 pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
-pub use scan::{Exact, Halves, Near, Table, dot_small};
+pub use product::{product, products};
 pub use signs::{differing, signs, signs_width};
 pub use static_model::{ModelError, NearestPart, StaticModel};
 pub use tensors::{Tensor, TensorError, Tensors};

@@ -23,39 +23,47 @@ pub fn signs(parts: &[i8]) -> Vec<u8> {
 
 /// Adds for each row in how many signs it differs from the query.
 pub fn differing(query: &[u8], rows: &[u8], to: &mut Vec<u16>) {
+    let (query, _) = query.as_chunks::<8>();
+    let query: Vec<u64> = query.iter().map(|it| u64::from_le_bytes(*it)).collect();
+    let start = to.len();
+    to.resize(start + rows.len() / (query.len() * 8).max(1), 0);
+    let to = &mut to[start..];
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("popcnt") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { differing_counted(query, rows, to) };
+        return unsafe { differing_counted(&query, rows, to) };
     }
-    differing_plain(query, rows, to);
+    differing_plain(&query, rows, to);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "popcnt")]
-fn differing_counted(query: &[u8], rows: &[u8], to: &mut Vec<u16>) {
+fn differing_counted(query: &[u64], rows: &[u8], to: &mut [u16]) {
     differing_plain(query, rows, to);
 }
 
+// Loops and no closures: those would be compiled without what the processor has.
 #[inline(always)]
-fn differing_plain(query: &[u8], rows: &[u8], to: &mut Vec<u16>) {
-    let (query, _) = query.as_chunks::<8>();
-    let query: Vec<u64> = query.iter().map(|it| u64::from_le_bytes(*it)).collect();
-    if let [a, b, c, d] = query[..] {
+fn differing_plain(query: &[u64], rows: &[u8], to: &mut [u16]) {
+    if let [a, b, c, d] = *query {
         // The model on board has 256 numbers.
-        let (rows, _) = rows.as_chunks::<32>();
-        to.extend(rows.iter().map(|row| {
-            let (words, _) = row.as_chunks::<8>();
-            let count = |at: usize, of: u64| (u64::from_le_bytes(words[at]) ^ of).count_ones();
-            (count(0, a) + count(1, b) + count(2, c) + count(3, d)) as u16
-        }));
+        for (to, row) in to.iter_mut().zip(rows.as_chunks::<32>().0) {
+            let words = row.as_chunks::<8>().0;
+            let mut count = 0;
+            for (word, of) in words.iter().zip([a, b, c, d]) {
+                count += (u64::from_le_bytes(*word) ^ of).count_ones();
+            }
+            *to = count as u16;
+        }
         return;
     }
-    let (words, _) = rows.as_chunks::<8>();
-    to.extend(words.chunks_exact(query.len().max(1)).map(|row| {
-        let pairs = row.iter().zip(&query);
-        pairs.map(|(a, b)| (u64::from_le_bytes(*a) ^ b).count_ones()).sum::<u32>() as u16
-    }));
+    for (to, row) in to.iter_mut().zip(rows.chunks_exact((query.len() * 8).max(1))) {
+        let mut count = 0;
+        for (word, of) in row.as_chunks::<8>().0.iter().zip(query) {
+            count += (u64::from_le_bytes(*word) ^ of).count_ones();
+        }
+        *to = count as u16;
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! exact cosines, ties by path.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -50,8 +51,8 @@ pub struct Nearest {
 /// How many candidates in eight bits stand behind each one asked for, and how many at least.
 const SHORTLIST: usize = 3;
 const LEAST_SHORTLIST: usize = 40;
-/// The clock is asked once in so many notes.
-const BETWEEN_LOOKS: usize = 1 << 12;
+/// The clock is asked once in so many rows. Few in tests, so that notes lie on either side.
+const COMPARED_AT_ONCE: usize = if cfg!(test) { 5 } else { 1 << 14 };
 /// So many rows are all compared: it takes a millisecond. Few in tests, which have few.
 const COMPARED: usize = if cfg!(test) { 24 } else { 1 << 14 };
 /// Of more than that, one row in so many is.
@@ -80,6 +81,19 @@ impl Worth {
         let start = self.starts[block];
         (&self.differing[start..start + rows], self.most)
     }
+}
+
+/// The rows of a stretch that differ in at most so many signs. One in a few does, in no order, so
+/// there is no branch on it.
+fn pick(stretch: Range<u32>, differing: &[u16], most: u16, to: &mut Vec<u32>) {
+    let differing = &differing[stretch.start as usize..stretch.end as usize];
+    to.resize(differing.len(), 0);
+    let mut count = 0;
+    for (row, it) in stretch.zip(differing) {
+        to[count] = row;
+        count += usize::from(*it <= most);
+    }
+    to.truncate(count);
 }
 
 impl PartialEq for Rough<'_> {
@@ -131,8 +145,9 @@ impl Meaning {
         found.near.sort_by(|a, b| {
             b.cosine.total_cmp(&a.cosine).then_with(|| a.card.path.cmp(&b.card.path))
         });
-        // A note that a merge left in two blocks.
-        found.near.dedup_by(|a, b| Arc::ptr_eq(&a.card, &b.card));
+        // A note that a merge left in two blocks, or whose rows were compared in two goes.
+        let mut seen = HashSet::new();
+        found.near.retain(|it| seen.insert(it.card.id));
         found.near.truncate(pool);
         found
     }
@@ -180,31 +195,43 @@ impl Meaning {
         deadline: Instant,
     ) -> (BinaryHeap<Rough<'a>>, bool) {
         let mut best: BinaryHeap<Rough> = BinaryHeap::with_capacity(most + 1);
+        let (mut rows, mut nearness) = (Vec::new(), Vec::new());
         for (block_at, block) in self.blocks.iter().enumerate() {
-            let worth = worth.map(|it| it.of(block_at, block.rows()));
-            let mut start = 0;
-            for group in 0..block.groups() {
-                if group % BETWEEN_LOOKS == 0 && clock::now() >= deadline {
+            let mut group = 0;
+            for from in (0..block.rows()).step_by(COMPARED_AT_ONCE) {
+                if clock::now() >= deadline {
                     return (best, true);
                 }
-                let rows = start..block.end_of(group);
-                start = rows.end;
-                let nearest = rows
-                    .filter(|row| worth.is_none_or(|(it, most)| it[*row] <= most))
-                    .map(|row| (block.rough(query, row), row))
-                    .reduce(|best, it| if it.0 > best.0 { it } else { best });
-                let Some((nearness, row)) = nearest else { continue };
-                // Who lives, and what the filter says, costs more than a comparison.
-                let is_far = best.len() >= most
-                    && best.peek().is_some_and(|worst| nearness < worst.nearness);
-                if is_far {
-                    continue;
+                let stretch = from as u32..(from + COMPARED_AT_ONCE).min(block.rows()) as u32;
+                rows.clear();
+                match worth.map(|it| it.of(block_at, block.rows())) {
+                    Some((differing, most)) => pick(stretch, differing, most, &mut rows),
+                    None => rows.extend(stretch),
                 }
-                let card = state.card_of(block.id(group)).filter(|it| keep(it));
-                if let Some(card) = card {
-                    best.push(Rough { nearness, card, block: block_at, row });
-                    if best.len() > most {
-                        best.pop();
+                block.rough(query, &rows, &mut nearness);
+                let mut at = 0;
+                while let (Some(row), Some(nearest)) = (rows.get(at), nearness.get(at)) {
+                    // Whose it is, who lives, and what the filter says, costs more than a look.
+                    let is_far = best.len() >= most
+                        && best.peek().is_some_and(|worst| *nearest < worst.nearness);
+                    if is_far {
+                        at += 1;
+                        continue;
+                    }
+                    group = block.group_at(*row as usize, group);
+                    let end = block.end_of(group);
+                    let of_it = rows[at..].iter().take_while(|it| (**it as usize) < end).count();
+                    let of_it = at..at + of_it.max(1);
+                    at = of_it.end;
+                    let nearest = of_it
+                        .map(|it| (nearness[it], rows[it] as usize))
+                        .reduce(|best, it| if it.0 > best.0 { it } else { best });
+                    let card = state.card_of(block.id(group)).filter(|it| keep(it));
+                    if let (Some(card), Some((nearness, row))) = (card, nearest) {
+                        best.push(Rough { nearness, card, block: block_at, row });
+                        if best.len() > most {
+                            best.pop();
+                        }
                     }
                 }
             }
@@ -217,12 +244,12 @@ impl Meaning {
         let small = query.quantised();
         let (block_at, group) = self.find(card.id)?;
         let block = &self.blocks[block_at];
-        let row = block
-            .rows_of(group)
-            .map(|row| (block.rough(&small, row), row))
-            .reduce(|best, it| if it.0 > best.0 { it } else { best })?
-            .1;
-        Some(self.exactly(query, card, block_at, row))
+        let rows: Vec<u32> = block.rows_of(group).map(|it| it as u32).collect();
+        let mut nearness = Vec::new();
+        block.rough(&small, &rows, &mut nearness);
+        let nearest = nearness.iter().zip(&rows);
+        let row = nearest.reduce(|best, it| if it.0 > best.0 { it } else { best })?.1;
+        Some(self.exactly(query, card, block_at, *row as usize))
     }
 
     fn find(&self, id: u64) -> Option<(usize, usize)> {

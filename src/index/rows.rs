@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::base::fs::{self, PathError};
 use crate::base::mapped::Map;
 use crate::embed::{
-    Identity, Quantised, Vector, differing, dot_halves, dot_small, signs, signs_width,
+    Identity, Quantised, Vector, differing, dot_halves, products, signs, signs_width,
 };
 
 /// What a block is of.
@@ -263,6 +263,24 @@ impl Rows {
         None
     }
 
+    /// The note that a row is of, which is not before the note `from`.
+    pub(super) fn group_at(&self, row: usize, from: usize) -> usize {
+        let (mut low, mut step) = (from, 1);
+        while low + step < self.plan.groups && self.end_of(low + step) <= row {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step).min(self.plan.groups.saturating_sub(1));
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.end_of(middle) <= row {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
     /// The rows of a note.
     pub(super) fn rows_of(&self, group: usize) -> std::ops::Range<usize> {
         let start = group.checked_sub(1).map_or(0, |before| self.end_of(before));
@@ -286,13 +304,15 @@ impl Rows {
         differing(query, &self.bytes()[at + from.min(end) * width..at + end * width], to);
     }
 
-    /// How near a row is, in eight bits, but for the query's own scale.
-    pub(super) fn rough(&self, query: &Quantised, row: usize) -> f32 {
+    /// How near rows are, in eight bits, but for the query's own scale.
+    pub(super) fn rough(&self, query: &Quantised, rows: &[u32], to: &mut Vec<f32>) {
         let Plan { dimension, part_at, scale_at, .. } = self.plan;
-        let from = part_at + row * dimension;
-        let parts = signed(&self.bytes()[from..from + dimension]);
-        let scale = f32::from_le_bytes(fixed(self.bytes(), scale_at + row * 4));
-        dot_small(&query.parts, parts) as f32 * scale
+        let parts = signed(&self.bytes()[part_at..part_at + self.plan.rows * dimension]);
+        to.clear();
+        products(&query.parts, parts, rows, |it| to.push(it as f32));
+        for (nearness, row) in to.iter_mut().zip(rows) {
+            *nearness *= f32::from_le_bytes(fixed(self.bytes(), scale_at + *row as usize * 4));
+        }
     }
 
     /// The exact cosine of a row.
@@ -512,7 +532,12 @@ mod tests {
         assert_eq!(facts(&block), wanted());
         assert_eq!((block.group_of(5), block.group_of(4)), (Some(1), None));
         let small = Vector::new(vec![1.0, 0.0, 0.0]).unwrap().quantised();
-        assert!((block.rough(&small, 2) * small.scale - 0.707).abs() < 0.01);
+        let mut near = Vec::new();
+        block.rough(&small, &[2, 0], &mut near);
+        assert!((near[0] * small.scale - 0.707).abs() < 0.01, "{near:?}");
+        assert!((near[1] * small.scale - 1.0).abs() < 0.01, "{near:?}");
+        let groups = [(0, 0), (1, 0), (2, 0), (2, 1), (2, 2)];
+        assert_eq!(groups.map(|(row, from)| block.group_at(row, from)), [0, 0, 2, 2, 2]);
         let path = dir.path().join("1.rows");
         let mapped = block.write(&path, &heading()).unwrap();
         assert_eq!((facts(&mapped), mapped.highest()), (wanted(), 9));
