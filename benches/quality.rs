@@ -4,7 +4,8 @@
 //! of VAULT in a temporary folder, asks each `query` of QUERIES and writes a line for each to RUN:
 //! `{"qid": …, "paths": [best first], "ms": …}`. Prints how long the index took. MODE is `hybrid`
 //! (the default, as the program searches), `keyword`, `vector`, `rrf` (the documented rule), or a
-//! number: hybrid with that weight of the cosine.
+//! number: hybrid with that weight of the cosine; `undated` is hybrid that takes no time out of a
+//! question.
 
 #![allow(
     clippy::disallowed_methods,
@@ -22,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use remd::base::calendar::Day;
 use remd::embed::StaticModel;
 use remd::index::Index;
 use remd::search::fuse::RRF_VECTOR_WEIGHT;
@@ -38,10 +40,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mode = mode.first().map_or("hybrid", String::as_str);
     let (weight, rules) = match mode {
-        "hybrid" | "keyword" => (None, Rules::default()),
+        // Any day does: what the questions call yesterday is no day of these notes.
+        "hybrid" | "keyword" => {
+            (None, Rules { dates_from: Day::of(2026, 12, 1), ..Rules::default() })
+        }
+        "undated" => (None, Rules::default()),
         "vector" => (Some(1.0), Rules::default()),
         "rrf" => (Some(RRF_VECTOR_WEIGHT), Rules::default()),
-        weight => (None, Rules { by_score: Some(weight.parse()?), by_rank: None }),
+        weight => (None, Rules { by_score: Some(weight.parse()?), ..Rules::default() }),
     };
     let dir = tempfile::tempdir()?;
     let layout = Layout::default();

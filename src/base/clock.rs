@@ -9,6 +9,8 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::base::calendar::Day;
+
 /// Monotonic time, for deadlines and durations.
 #[expect(clippy::disallowed_methods, reason = "this is the door")]
 pub fn now() -> Instant {
@@ -71,6 +73,12 @@ pub fn unix_seconds() -> i64 {
 /// Whole seconds from the Unix epoch to `time`; 0 for a time before it.
 pub fn seconds_of(time: SystemTime) -> i64 {
     time.duration_since(UNIX_EPOCH).map_or(0, |it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// The day it is here.
+pub fn today() -> Day {
+    let now = unix_seconds();
+    Day::at(now + i64::from(local_offset(now)))
 }
 
 /// Seconds that local time is ahead of UTC at `seconds` since the Unix epoch.

@@ -62,6 +62,10 @@ pub struct Settings {
     pub fuse_by_rank: bool,
     /// How much vectors weigh, where it is not the default.
     pub vector_weight: Option<f64>,
+    /// Whether notes of a time that a question names are preferred.
+    pub prefer_dates: bool,
+    /// After how many days a note is half as recent, where recent notes are preferred.
+    pub recency: Option<u32>,
     /// The text of every key that is set, also of those not used yet.
     pub texts: BTreeMap<&'static str, String>,
 }
@@ -146,6 +150,19 @@ pub const KEYS: &[Key] = &[
         Ok(())
     }),
     key!("search.candidate_multiplier", Vault, "3"),
+    key!("search.prefer_dates", Vault, "true", |s, v| yes_no(v).map(|it| s.prefer_dates = it)),
+    // After how many days a note is half as recent.
+    key!("search.recency", Vault, "off", |s, v| {
+        let days = |it: &str| it.strip_suffix('d').unwrap_or(it).parse::<u32>().ok();
+        s.recency = match v {
+            "off" => None,
+            v => match days(v).filter(|it| (1..=36_500).contains(it)) {
+                Some(days) => Some(days),
+                None => return Err("`off`, or a number of days, as `90d`".to_owned()),
+            },
+        };
+        Ok(())
+    }),
     key!("auto_memory_interval", Vault, "5"),
     key!("summarize_when_compact", Vault, "true"),
     key!("inbox_push_enabled", Vault, "true"),
@@ -191,6 +208,8 @@ impl Default for Settings {
             mount_path: None,
             fuse_by_rank: false,
             vector_weight: None,
+            prefer_dates: true,
+            recency: None,
             texts: BTreeMap::new(),
         }
     }
@@ -312,6 +331,10 @@ fn bytes(value: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(wanted)
 }
 
+fn yes_no(value: &str) -> Result<bool, String> {
+    value.parse().map_err(|_| "`true` or `false`".to_owned())
+}
+
 /// `0.5` or `50%`.
 fn share(value: &str) -> Result<f64, String> {
     let parsed = match value.strip_suffix('%') {
@@ -350,6 +373,8 @@ mod tests {
         assert!(bytes("99999999999GB").is_err());
         assert_eq!(share("50%"), Ok(0.5));
         assert!(share("2").is_err());
+        assert_eq!((yes_no("true"), yes_no("false")), (Ok(true), Ok(false)));
+        assert!(yes_no("perhaps").is_err());
         assert!(folder("../out").is_err() && folder("/etc").is_err() && folder(".git").is_err());
     }
 

@@ -358,8 +358,8 @@ impl Answers for Desk {
         let mut mixed = std::hash::DefaultHasher::new();
         (edits, kept_out, unseen, head, shelf.generation, shelf.progress.is_some())
             .hash(&mut mixed);
-        let settings = self.house.settings.get();
-        (settings.fuse_by_rank, settings.vector_weight.map(f64::to_bits)).hash(&mut mixed);
+        // The day too, as answers to `last week` are others tomorrow.
+        format!("{:?}", settings::rules(&self.house.settings.get())).hash(&mut mixed);
         mixed.finish()
     }
 

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::base::trouble::told;
-use crate::base::{fault, fs};
+use crate::base::{clock, fault, fs};
 use crate::config::load::{LoadError, VAULT_FILE};
 use crate::config::{self, Dirs, Loaded, Settings};
 use crate::daemon::house::House;
@@ -30,14 +30,15 @@ pub fn load(vault: &Path, dirs: &Dirs, overrides: &[String]) -> Result<Loaded, L
     config::load(vault, &dirs.user_settings(), remembered.as_deref(), overrides)
 }
 
-/// How the branches of a search are fused.
+/// How a search ranks, today.
 pub fn rules(settings: &Settings) -> Rules {
-    match settings.fuse_by_rank {
-        true => {
-            let weight = settings.vector_weight.unwrap_or(RRF_VECTOR_WEIGHT);
-            Rules { by_rank: Some(weight), by_score: None }
-        }
-        false => Rules { by_rank: None, by_score: settings.vector_weight },
+    let today = clock::today();
+    let rank_weight = settings.vector_weight.unwrap_or(RRF_VECTOR_WEIGHT);
+    Rules {
+        by_rank: settings.fuse_by_rank.then_some(rank_weight),
+        by_score: settings.vector_weight.filter(|_| !settings.fuse_by_rank),
+        dates_from: settings.prefer_dates.then_some(today),
+        recent_from: settings.recency.map(|it| (today, it)),
     }
 }
 

@@ -14,6 +14,8 @@ mod literal;
 mod near;
 mod rank;
 mod ranked;
+mod timely;
+mod times;
 
 pub use filter::{QueryError, check, is_day};
 pub use query::{Query, Rules};

@@ -3,6 +3,8 @@
 //! Pure. **Invariant:** no character of the text is syntax, except that double quotes make a
 //! phrase.
 
+use crate::base::calendar::Day;
+
 /// What is asked, and of which part of the vault.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Query {
@@ -32,13 +34,17 @@ pub struct Query {
     pub explain: bool,
 }
 
-/// What the settings say of fusing.
+/// What the settings say of ranking.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Rules {
     /// Rank fusion with this share of vectors, instead of the default.
     pub by_rank: Option<f64>,
     /// Another weight of the cosine than the model's own.
     pub by_score: Option<f64>,
+    /// Today, where notes of a time that the question names are preferred.
+    pub dates_from: Option<Day>,
+    /// Today, and after how many days a note is half as recent, where recent ones are preferred.
+    pub recent_from: Option<(Day, u32)>,
 }
 
 impl Query {

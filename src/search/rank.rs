@@ -16,6 +16,7 @@ use crate::search::near::Branch;
 use crate::search::query::{Query, Rules};
 use crate::search::ranked::Ranked;
 use crate::search::results::{BranchState, Hit, Neighbour, Node, Results};
+use crate::search::timely::Timely;
 use crate::search::{literal, near, ranked};
 use crate::vault::chunk::chunk_id;
 use crate::vault::decode;
@@ -130,6 +131,8 @@ struct Answer {
     fusion: Option<Fusion>,
     /// What a score is multiplied by to be the one branch's own.
     scale: f32,
+    /// Why some notes are preferred for their day, for people.
+    timely: Option<String>,
 }
 
 impl Answer {
@@ -141,6 +144,9 @@ impl Answer {
         };
         if let Some(fusion) = self.fusion {
             ranking.push_str(&format!("; {VECTOR}; {}; {LEADS}", fusion.text()));
+        }
+        if let Some(timely) = &self.timely {
+            ranking.push_str(&format!("; {timely}"));
         }
         if self.dropped > 0 {
             let dropped = self.dropped;
@@ -168,15 +174,18 @@ fn answer(
         return Ok(Answer {
             keyword: BranchState::Used(found.len()),
             vector: BranchState::Off("the query has no word"),
-            ranked: ranked::by_words(found),
+            ranked: ranked::by_words(found, &Timely::default()),
             ask: None,
             dropped: 0,
             cut: !whole,
             fusion: None,
             scale: 1.0,
+            timely: None,
         });
     }
     let wanted = query.vector_weight.filter(|it| it.is_finite());
+    let timely = Timely::of(text, &ask, wanted, rules);
+    let pool = timely.pool(pool);
     let (no_words, no_vectors) =
         (wanted.is_some_and(|it| it >= 1.0), wanted.is_some_and(|it| it <= 0.0));
     let words = match no_words {
@@ -208,10 +217,11 @@ fn answer(
         vector: state,
         fusion: None,
         scale: 1.0,
+        timely: timely.text(),
     };
     let model = view.embedder().map(|it| it.identity().model.as_str());
     let Some(model) = model.filter(|_| wanted.is_none_or(|it| it > 0.0)) else {
-        answer.ranked = ranked::by_words(words.candidates);
+        answer.ranked = ranked::by_words(words.candidates, &timely);
         return Ok(answer);
     };
     let fusion = Fusion::chosen(wanted, rules.by_rank, rules.by_score, model);
@@ -235,7 +245,7 @@ fn answer(
         Fusion::Score { .. } => 1.0,
     };
     if let Some(ask) = &answer.ask {
-        answer.ranked = ranked::fused(view, ask, fusion, words.candidates, &near)?;
+        answer.ranked = ranked::fused(view, ask, fusion, words.candidates, &near, &timely)?;
     }
     Ok(answer)
 }
@@ -321,6 +331,8 @@ fn trace(
         _ => lines.extend(shares.iter().map(|it| format!("{:+.4} {}", it.score, it.what))),
     }
     for (score, why) in [
+        (ranked.timely.meant, "it is of the time that the query names"),
+        (ranked.timely.recent, "it is recent"),
         (ranked.literal, "it has what the query quotes or spells out"),
         (ranked.named, "the query is a name of this note"),
         (-ranked.held, "the page of a day stands below its notes"),

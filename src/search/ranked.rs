@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::index::{Ask, Candidate, Card, IndexError, IndexView};
 use crate::search::fuse::{Fused, Fusion, fuse};
 use crate::search::near::FoundNear;
+use crate::search::timely::{Extra, Timely};
 use crate::vault::role::date_of;
 use crate::vault::{Role, VaultPath};
 
@@ -30,6 +31,8 @@ pub(super) struct Ranked {
     /// The chunk that is nearest to the query, counted from 0.
     pub(super) near_chunk: Option<usize>,
     base: f32,
+    /// What the note's day adds.
+    pub(super) timely: Extra,
     /// What being named by the query adds.
     pub(super) named: f32,
     /// What having it to the letter adds.
@@ -39,14 +42,20 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    fn new(candidate: Candidate, base: f32) -> Self {
+    fn new(candidate: Candidate, base: f32, timely: &Timely) -> Self {
         let (fused, near_chunk, named, literal, held) = (None, None, 0.0, 0.0, 0.0);
-        Self { candidate, fused, near_chunk, base, named, literal, held }
+        let timely = timely.extra(&candidate.card, base);
+        Self { candidate, fused, near_chunk, base, timely, named, literal, held }
+    }
+
+    /// What it has of its own, before it is set against the others.
+    fn own(&self) -> f32 {
+        self.base + self.timely.meant + self.timely.recent
     }
 
     /// What it is sorted by.
     pub(super) fn score(&self) -> f32 {
-        self.base + self.named + self.literal - self.held
+        self.own() + self.named + self.literal - self.held
     }
 
     fn card(&self) -> &Arc<Card> {
@@ -55,10 +64,10 @@ impl Ranked {
 }
 
 /// The order of what words found, by their scores.
-pub(super) fn by_words(candidates: Vec<Candidate>) -> Vec<Ranked> {
+pub(super) fn by_words(candidates: Vec<Candidate>, timely: &Timely) -> Vec<Ranked> {
     let ranked = candidates.into_iter().map(|it| {
         let score = it.score();
-        Ranked::new(it, score)
+        Ranked::new(it, score, timely)
     });
     in_order(ranked.collect())
 }
@@ -70,6 +79,7 @@ pub(super) fn fused(
     fusion: Fusion,
     words: Vec<Candidate>,
     near: &FoundNear,
+    timely: &Timely,
 ) -> Result<Vec<Ranked>, IndexError> {
     // The words' own order has named notes before better ones; ranks are those of the scores.
     let mut by_score: Vec<(VaultPath, f32)> =
@@ -94,7 +104,7 @@ pub(super) fn fused(
             (None, Some((card, chunk))) => view.candidate(card, *chunk)?,
             (None, None) => continue,
         };
-        let mut ranked = Ranked::new(candidate, fused.score as f32);
+        let mut ranked = Ranked::new(candidate, fused.score as f32, timely);
         ranked.near_chunk = near.map(|it| it.1);
         ranked.fused = Some(fused);
         all.push(ranked);
@@ -109,7 +119,7 @@ pub(super) fn fused(
 fn lead_the_literal(view: &IndexView, ask: &Ask, all: &mut [Ranked]) -> Result<(), IndexError> {
     let has = view.are_literal(ask, all.iter().map(|it| &it.candidate))?;
     let of =
-        |wanted: bool| all.iter().zip(&has).filter(move |it| *it.1 == wanted).map(|it| it.0.base);
+        |wanted: bool| all.iter().zip(&has).filter(move |it| *it.1 == wanted).map(|it| it.0.own());
     let (Some(weakest), Some(best)) = (of(true).reduce(f32::min), of(false).reduce(f32::max))
     else {
         return Ok(());
@@ -153,6 +163,6 @@ fn weakest_of_day(all: &[Ranked], page: &VaultPath) -> Option<f32> {
     };
     all.iter()
         .filter(|it| it.card().role != Role::DayPage && it.card().path.is_within(folder.as_bytes()))
-        .map(|it| it.base + it.literal)
+        .map(|it| it.own() + it.literal)
         .reduce(f32::min)
 }

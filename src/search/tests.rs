@@ -8,6 +8,7 @@ use crate::index::IndexView;
 use crate::index::testing::{built, commit, path, put, remove};
 use crate::search::{BranchState, Hit, Query, QueryError, Results, Rules, nodes, search};
 
+mod beyond;
 mod hybrid;
 
 fn ask(view: &IndexView, query: &Query) -> Results {

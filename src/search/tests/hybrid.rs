@@ -113,7 +113,7 @@ fn the_documented_rule_is_there_for_those_who_ask() {
         let query = Query { vector_weight: weight, ..Query::new("bike tide") };
         search(&index.view(), &query, rules, clock::now() + Duration::from_secs(60)).unwrap()
     };
-    let by_rank = Rules { by_rank: Some(0.7), by_score: None };
+    let by_rank = Rules { by_rank: Some(0.7), ..Rules::default() };
     for results in [asked(Some(0.7), Rules::default()), asked(None, by_rank)] {
         assert_eq!(results.fusion, Some("rrf"));
         // First among vectors and in no words: .7 / 61.
