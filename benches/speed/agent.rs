@@ -95,6 +95,7 @@ impl Agent {
         let dirs = Dirs {
             config: root.join("home"),
             state: root.join("home"),
+            data: root.join("home"),
             runtime: runtime.join("remd"),
             runtime_is_fallback: false,
         };

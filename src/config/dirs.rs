@@ -22,6 +22,8 @@ pub struct Dirs {
     pub config: PathBuf,
     /// `$XDG_STATE_HOME/remd`: run records.
     pub state: PathBuf,
+    /// `$XDG_DATA_HOME/remd`: models.
+    pub data: PathBuf,
     /// `$XDG_RUNTIME_DIR/remd`: sockets. Without that variable `/run/user/<uid>/remd`, and where
     /// that is not ours either, `run` below the state folder.
     pub runtime: PathBuf,
@@ -43,6 +45,7 @@ impl Dirs {
         let config = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
         let state = absolute("XDG_STATE_HOME").unwrap_or_else(|| home.join(".local/state"));
         let state = state.join("remd");
+        let data = absolute("XDG_DATA_HOME").unwrap_or_else(|| home.join(".local/share"));
         let owned = |dir: &Path| fs::stat(dir).is_ok_and(|it| it.is_dir() && it.uid() == uid);
         let runtime = absolute("XDG_RUNTIME_DIR")
             .into_iter()
@@ -53,8 +56,14 @@ impl Dirs {
             config: config.join("remd"),
             runtime_is_fallback: runtime.is_none(),
             runtime: runtime.unwrap_or_else(|| fallback(&state, uid)),
+            data: data.join("remd"),
             state,
         }
+    }
+
+    /// Where models lie that were fetched, a folder each.
+    pub fn models(&self) -> PathBuf {
+        self.data.join("models")
     }
 
     /// The user's settings file.
@@ -179,6 +188,7 @@ mod tests {
         let dirs = |runtime: PathBuf| Dirs {
             config: dir.path().into(),
             state: dir.path().into(),
+            data: dir.path().into(),
             runtime,
             runtime_is_fallback: false,
         };

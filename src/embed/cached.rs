@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -21,6 +22,8 @@ pub struct Cached {
     inner: Arc<dyn Embedder>,
     cache: Mutex<Cache>,
     problem: Mutex<Option<String>>,
+    /// Whether the file belongs to another one now.
+    is_closed: AtomicBool,
 }
 
 /// As many new vectors are written to the disk at once.
@@ -28,12 +31,32 @@ const UNSAVED: usize = 64;
 
 impl Cached {
     pub fn new(inner: Arc<dyn Embedder>, cache: Cache) -> Self {
-        Self { inner, cache: Mutex::new(cache), problem: Mutex::new(None) }
+        Self {
+            inner,
+            cache: Mutex::new(cache),
+            problem: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Forces what is new to the disk, and writes no more: whoever still asks goes on in memory.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let flushed = self.flush();
+        // Nobody is between its look and its writing.
+        let _cache = self.cache();
+        self.is_closed.store(true, Ordering::SeqCst);
+        flushed
     }
 
     /// Forces what is new to the disk.
     pub fn flush(&self) -> Result<(), StoreError> {
-        let flushed = self.cache().flush();
+        let flushed = {
+            let mut cache = self.cache();
+            match self.is_closed.load(Ordering::SeqCst) {
+                true => Ok(()),
+                false => cache.flush(),
+            }
+        };
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) =
             flushed.as_ref().err().map(ToString::to_string);
         flushed
@@ -125,7 +148,7 @@ impl Embedder for Cached {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroUsize;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
 
     use super::*;

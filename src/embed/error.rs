@@ -41,6 +41,12 @@ pub enum EmbedError {
     Answer(String),
     #[error("embedding dimension mismatch: {actual} != {configured}")]
     Dimension { actual: usize, configured: usize },
+    /// A model on this machine is not what it should be.
+    #[error("model can't be used: {0}")]
+    Unusable(String),
+    /// A model on this machine is being read.
+    #[error("model is not read yet")]
+    Busy,
 }
 
 impl EmbedError {
@@ -51,11 +57,13 @@ impl EmbedError {
             | Self::RateLimited { .. }
             | Self::Server { .. }
             | Self::Transport(_)
-            | Self::Answer(_) => true,
+            | Self::Answer(_)
+            | Self::Busy => true,
             Self::Quota(_)
             | Self::Denied { .. }
             | Self::Refused { .. }
-            | Self::Dimension { .. } => false,
+            | Self::Dimension { .. }
+            | Self::Unusable(_) => false,
         }
     }
 
@@ -65,7 +73,10 @@ impl EmbedError {
             Self::Timeout(_) | Self::Transport(_) => {
                 "Check that the provider runs and that `embedding_model_config.base_url` is right."
             }
-            Self::RateLimited { .. } | Self::Server { .. } => return None,
+            Self::RateLimited { .. } | Self::Server { .. } | Self::Busy => return None,
+            Self::Unusable(_) => {
+                "`remd model get NAME` fetches it again; `remd model use auto` does without it."
+            }
             Self::Quota(_) => "Add to the account, or choose another model.",
             Self::Denied { .. } => "Check `embedding_model_config.api_key`.",
             Self::Refused { .. } | Self::Answer(_) => {
@@ -92,7 +103,7 @@ impl EmbedError {
             Self::Server { .. } => "ServerError",
             Self::Transport(_) => "ConnectionError",
             Self::Answer(_) => "ValueError",
-            Self::Dimension { .. } => "RuntimeError",
+            Self::Dimension { .. } | Self::Unusable(_) | Self::Busy => "RuntimeError",
         }
     }
 }

@@ -110,7 +110,8 @@ impl ContentKey {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Digits of these bytes.
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 

@@ -13,6 +13,7 @@ mod error;
 mod health;
 mod identity;
 mod linear;
+mod local;
 mod product;
 pub mod remote;
 mod signs;
@@ -31,6 +32,9 @@ pub use cached::Cached;
 pub use error::EmbedError;
 pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
+pub use local::{
+    FileSum, LocalError, LocalModel, MODEL_FILES, MOST_MODEL_BYTES, Manifest, fetched, is_name,
+};
 pub use product::{product, products};
 pub use signs::{differing, signs, signs_width};
 pub use static_model::{ModelError, NearestPart, StaticModel};
