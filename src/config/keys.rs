@@ -177,17 +177,28 @@ pub const KEYS: &[Key] = &[
     key!("resource.images", Vault, "false"),
     key!("secrets.policy", Vault, "off"),
     key!("jobs.host", Vault, ""),
-    key!("embedding_model_config.backend", User, "openai"),
-    key!("embedding_model_config.api_key", User, ""),
-    key!("embedding_model_config.base_url", User, ""),
-    key!("embedding_model_config.model_name", User, ""),
-    key!("embedding_model_config.dimensions", User, "1024"),
-    key!("embedding_model_config.enable_cache", User, "true"),
-    key!("embedding_model_config.use_dimensions", User, "false"),
-    key!("embedding_model_config.max_cache_size", User, "10000"),
-    key!("embedding_model_config.max_input_length", User, "8192"),
-    key!("embedding_model_config.max_batch_size", User, "10"),
-    key!("embedding_model_config.health_check_timeout", User, "15.0"),
+    // What embeds: a provider where one is configured, else the model on board; or one by its name.
+    key!("search.model", User, "auto", |_, v| match v.trim() {
+        "" => Err("`auto`, or a name that `remd model list` shows".to_owned()),
+        _ => Ok(()),
+    }),
+    // The texts are read where the provider is made; what one of them alone can get wrong is said
+    // here, with file and line.
+    key!("embedding_model_config.backend", User, "openai", |_, _| Ok(())),
+    key!("embedding_model_config.api_key", User, "", |_, _| Ok(())),
+    key!("embedding_model_config.base_url", User, "", |_, _| Ok(())),
+    key!("embedding_model_config.model_name", User, "", |_, _| Ok(())),
+    key!("embedding_model_config.dimensions", User, "1024", |_, v| count(v, 1 << 16)),
+    key!("embedding_model_config.enable_cache", User, "true", |_, v| flag(v)),
+    key!("embedding_model_config.use_dimensions", User, "false", |_, v| flag(v)),
+    key!("embedding_model_config.max_cache_size", User, "10000", |_, v| count(v, 1 << 24)),
+    key!("embedding_model_config.max_input_length", User, "8192", |_, v| count(v, 1 << 24)),
+    key!("embedding_model_config.max_batch_size", User, "10", |_, v| count(v, 1 << 12)),
+    key!("embedding_model_config.health_check_timeout", User, "15.0", |_, v| {
+        let is_good = |it: &f64| *it > 0.0 && *it <= 300.0;
+        let seconds = v.trim().parse().ok().filter(is_good);
+        seconds.map(|_| ()).ok_or_else(|| "seconds above 0, at most 300".to_owned())
+    }),
     key!("service.http", User, ""),
 ];
 
@@ -333,6 +344,16 @@ fn bytes(value: &str) -> Result<u64, String> {
 
 fn yes_no(value: &str) -> Result<bool, String> {
     value.parse().map_err(|_| "`true` or `false`".to_owned())
+}
+
+/// A whole number from 1.
+fn count(value: &str, most: usize) -> Result<(), String> {
+    let number = value.trim().parse().ok().filter(|it| (1..=most).contains(it));
+    number.map(|_| ()).ok_or_else(|| format!("a whole number from 1 to {most}"))
+}
+
+fn flag(value: &str) -> Result<(), String> {
+    yes_no(&value.trim().to_lowercase()).map(drop)
 }
 
 /// `0.5` or `50%`.

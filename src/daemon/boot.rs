@@ -1,7 +1,7 @@
 //! The order of starting, and its reverse.
 //!
 //! Takes a [`Plan`], gives a running [`Agent`]: lock → history → watcher, only collecting →
-//! committer (looks at everything first) → indexer → packer → socket → mount →
+//! committer (looks at everything first) → encoder → indexer → packer → socket → mount →
 //! ready. The main thread.
 //!
 //! **Invariant:** whatever was started is stopped in reverse, with a last look at the vault, also
@@ -26,6 +26,7 @@ use crate::base::trouble::{Trouble, told};
 use crate::config::{Dirs, Loaded, Settings};
 use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
+use crate::daemon::encoder::Encoder;
 use crate::daemon::ground;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
@@ -145,6 +146,7 @@ pub struct Agent {
     _lock: DirLock,
     watcher: Option<Arc<Watcher>>,
     committer: Option<JoinHandle<()>>,
+    encoder: Encoder,
     indexer: Option<(Indexer, JoinHandle<()>)>,
     packer: Option<Packer>,
     socket: Option<Socket>,
@@ -232,7 +234,13 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
             committer.run();
         })?
     };
-    let indexer = Indexer::new(house.clone());
+    let encoder = Encoder::new(house.clone());
+    // Not joined: what it waits for may take a minute.
+    let _encoding = {
+        let encoder = encoder.clone();
+        spawn("encoder", move || encoder.run())?
+    };
+    let indexer = Indexer::new(house.clone(), encoder.clone());
     let thread = {
         let indexer = indexer.clone();
         spawn("indexer", move || indexer.run())?
@@ -258,6 +266,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         _lock: lock,
         watcher,
         committer: Some(committer),
+        encoder,
         indexer: Some((indexer, thread)),
         packer: Some(packer),
         socket: Some(socket),
@@ -347,6 +356,7 @@ impl Agent {
             indexer.stop();
             join(thread);
         }
+        self.encoder.stop();
         tracing::info!("stopped");
     }
 }

@@ -72,6 +72,8 @@ impl Desk {
                     said.push_str(&format!("\nwarning: {warning}"));
                 }
                 tracing::info!("settings read again");
+                // The indexer looks whether another model is meant.
+                self.house.ledger.update(|_| {});
                 Answer::Done { said, paths: Vec::new() }
             }
             Err(err) => Answer::Failed {

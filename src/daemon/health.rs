@@ -13,7 +13,8 @@ use crate::index::IndexView;
 use crate::mount;
 use crate::render::counted;
 use crate::render::status::{
-    Agent, AtWork, Head, Index, Mount, Pending, Problem, Status, Troubled, Vectors, Watch,
+    Agent, AtWork, Head, Index, Mount, NextVectors, Pending, Problem, Status, Troubled, Vectors,
+    Watch,
 };
 use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
@@ -309,6 +310,12 @@ fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
             dimension: it.dimension,
             vectors: it.vectors,
             missing: it.missing,
+            next: shelf.next_space.as_ref().map(|it| NextVectors {
+                model: it.model.clone(),
+                dimension: it.dimension,
+                done: it.done,
+                all: it.all,
+            }),
         }),
     }
 }

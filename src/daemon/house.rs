@@ -17,7 +17,7 @@ use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
 use crate::daemon::settings::Checker;
 use crate::history::{Head, Reader};
-use crate::index::IndexView;
+use crate::index::{IndexView, NextSpace};
 use crate::mount::Tally;
 use crate::render::status::{AtWork, Committing, KeptOut};
 use crate::vault::VaultPath;
@@ -111,6 +111,8 @@ pub struct Shelf {
     pub progress: Option<Progress>,
     /// While what somebody did to the index's files is looked at and mended.
     pub is_looked_at: bool,
+    /// The vectors of another model that are made beside those that are searched.
+    pub next_space: Option<NextSpace>,
 }
 
 /// How far the index is with many notes.

@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
-use crate::base::trouble::{Trouble, told};
+use crate::base::trouble::Trouble;
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, indexed, lacking, update_or_name};
+use crate::daemon::embedding::Embedding;
+use crate::daemon::encoder::Encoder;
 use crate::daemon::house::{House, Progress};
 use crate::daemon::index_told::FollowError;
-use crate::daemon::models;
 use crate::daemon::problems::Level;
 use crate::index::{Damage, Index, IndexError, IndexView, Opened, Rebuild, Room, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
@@ -65,18 +66,21 @@ struct Work {
     packs: Option<SystemTime>,
     /// The next try at vectors that could not be made or written.
     vectors: Backoff,
+    /// Once there is a folder for what a provider is paid for.
+    embedding: Option<Embedding>,
 }
 
 /// A handle on the indexer; cloning shares it.
 #[derive(Clone)]
 pub struct Indexer {
     pub(super) house: House,
+    encoder: Encoder,
     stop: Arc<AtomicBool>,
 }
 
 impl Indexer {
-    pub fn new(house: House) -> Self {
-        Self { house, stop: Arc::default() }
+    pub fn new(house: House, encoder: Encoder) -> Self {
+        Self { house, encoder, stop: Arc::default() }
     }
 
     /// Ends the thread after what is staged is durable.
@@ -95,8 +99,19 @@ impl Indexer {
         let metadata = self.house.vault.join(&layout.metadata);
         let [backoff, reread, vectors] = [(); 3].map(|()| Backoff::new(MIN_RETRY, MAX_RETRY));
         let (index, room, is_suspect, packs) = (None, Room::default(), false, None);
-        let mut work =
-            Work { index, layout, metadata, backoff, reread, room, is_suspect, packs, vectors };
+        let embedding = None;
+        let mut work = Work {
+            index,
+            layout,
+            metadata,
+            backoff,
+            reread,
+            room,
+            is_suspect,
+            packs,
+            vectors,
+            embedding,
+        };
         while !self.is_stopped() {
             let followed =
                 std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.follow(&mut work)));
@@ -163,16 +178,29 @@ impl Indexer {
         if work.index.is_none() {
             self.make_folder(&work.layout)?;
             // Only what nothing was amiss with is searched before it is looked at as a whole.
-            let open = if work.is_suspect { Index::open_with_model } else { Index::open_soon };
+            let open = if work.is_suspect { Index::open_with_models } else { Index::open_soon };
             work.is_suspect = true;
-            let (mut index, opened) = open(&work.metadata, &work.layout, models::on_board())?;
+            let Work { embedding, metadata, .. } = work;
+            let models = embedding
+                .get_or_insert_with(|| Embedding::new(&self.house, &self.encoder, metadata))
+                .models();
+            let (mut index, opened) = open(&work.metadata, &work.layout, models)?;
             index.knows(work.room.clone());
             self.show_opened(&index);
             self.catch_up_from(&mut index, opened, &work.layout)?;
             work.index = Some(index);
         }
-        let Work { index: Some(index), layout, metadata, backoff, reread, packs, vectors, .. } =
-            work
+        let Work {
+            index: Some(index),
+            layout,
+            metadata,
+            backoff,
+            reread,
+            packs,
+            vectors,
+            embedding: Some(embedding),
+            ..
+        } = work
         else {
             return Ok(());
         };
@@ -185,7 +213,11 @@ impl Indexer {
                 None if resting => LOOK_AT_FILES,
                 None => REST,
             };
-            let tends = index.owes_vectors() && (!vectors.is_waiting() || vectors.is_due(metadata));
+            let may_tend = !vectors.is_waiting() || vectors.is_due(metadata);
+            if may_tend {
+                self.follow_encoder(index, embedding, vectors, metadata);
+            }
+            let tends = index.owes_at_once() && may_tend;
             let limit = match index.is_proven() {
                 _ if backoff.is_waiting() => cause::LOOK,
                 true if tends => Duration::ZERO,
@@ -294,23 +326,10 @@ impl Indexer {
         }
     }
 
-    /// Makes some of the vectors that are missing, in the pauses between commits.
+    /// Makes some of the vectors that cost nothing, in the pauses between commits.
     fn tend(&self, index: &mut Index, backoff: &mut Backoff, metadata: &Path) {
-        match index.tend_vectors(clock::now() + TEND) {
-            Ok(()) => {
-                if backoff.is_waiting() {
-                    backoff.over();
-                }
-                self.house.problems.clear("vectors");
-            }
-            Err(err) => {
-                let remedy =
-                    err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
-                let what = format!("{}; keywords answer meanwhile", told(&err));
-                self.house.problems.report("vectors", Level::Warning, &what, &remedy);
-                backoff.failed(metadata);
-            }
-        }
+        let tended = index.tend_at_once(clock::now() + TEND);
+        self.tended(tended, backoff, metadata);
         self.publish(index.view(), None);
     }
 

@@ -8,6 +8,8 @@ pub mod changes;
 pub mod committer;
 pub mod create;
 pub mod desk;
+mod embedding;
+pub mod encoder;
 pub mod ground;
 pub mod health;
 pub mod house;

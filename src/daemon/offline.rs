@@ -6,6 +6,7 @@
 //! **Invariant:** the same bytes as with an agent, or the answer says in what it is less.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::trouble::{Trouble, told};
@@ -13,6 +14,7 @@ use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
 use crate::daemon::{cause, changes, ground, health, models, pages, settings};
+use crate::embed::Embedder;
 use crate::history::{OpenError, ReadError, Reader};
 use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
 use crate::mount;
@@ -47,11 +49,12 @@ pub fn search(
 ) -> Answer {
     let settings = settings(vault, dirs);
     let rules = settings::rules(&settings);
-    let layout = settings.layout;
+    let layout = settings.layout.clone();
     let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
         let history = Reader::open(vault)?;
         let head = history.head()?.map(|it| it.commit);
-        let ready = view(vault, &history, head, &layout, progress)?;
+        let model = &|| models::for_a_command(&settings, dirs);
+        let ready = view(vault, &history, head, &layout, model, progress)?;
         let mut results =
             match search::search(&ready.view, query, rules, clock::now() + SEARCH_LIMIT) {
                 Ok(results) => results,
@@ -78,7 +81,7 @@ pub fn search(
 
 /// What can be asked, and why it is less than HEAD.
 struct Ready {
-    view: std::sync::Arc<IndexView>,
+    view: Arc<IndexView>,
     partial: Option<String>,
 }
 
@@ -87,6 +90,7 @@ fn view(
     history: &Reader,
     head: Option<CommitId>,
     layout: &Layout,
+    model: &dyn Fn() -> Arc<dyn Embedder>,
     progress: &dyn Fn(usize, usize),
 ) -> Result<Ready, Box<dyn std::error::Error>> {
     let metadata = vault.join(&layout.metadata);
@@ -96,7 +100,7 @@ fn view(
         return Ok(Ready { view, partial: None });
     };
     let reader = match IndexReader::open(&metadata, layout)? {
-        Ok(reader) => reader.with_model(models::on_board()),
+        Ok(reader) => with_model(reader, model()),
         Err(_) => return build(vault, history, head, layout, progress),
     };
     let Some(changes) = changes::changed_since(history, reader.cursors(), head)? else {
@@ -117,6 +121,16 @@ fn view(
     // The last commit that the whole answer is true for.
     let at = if partial.is_none() { Some(head) } else { reader.cursors().first().copied() };
     Ok(Ready { view: reader.view(updates, at)?, partial })
+}
+
+/// Searched by the model of the settings where the index has all its vectors, else by the one that
+/// costs nothing.
+fn with_model(reader: IndexReader, model: Arc<dyn Embedder>) -> IndexReader {
+    let reader = reader.with_model(model);
+    match reader.missing_vectors() {
+        0 => reader,
+        _ => reader.with_model(models::on_board()),
+    }
 }
 
 /// Builds the index that is missing, and keeps it; in memory where the vault can't be written.
@@ -159,7 +173,7 @@ fn build_in(
     head: CommitId,
     layout: &Layout,
     progress: &dyn Fn(usize, usize),
-) -> Result<std::sync::Arc<IndexView>, Box<dyn std::error::Error>> {
+) -> Result<Arc<IndexView>, Box<dyn std::error::Error>> {
     let mut build = index.begin_rebuild(notes.len())?;
     for (at, (path, entry)) in notes.iter().enumerate() {
         if let Update::Put { path, blob, role, doc } =
@@ -206,6 +220,9 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
         }
     };
     let settings = settings(vault, dirs);
+    if let Some((what, remedy)) = models::trouble(&settings, dirs) {
+        problem("model", Level::Warning, what, &remedy);
+    }
     let layout = settings.layout;
     let folder = vault.join(&layout.metadata).display().to_string();
     let unread =

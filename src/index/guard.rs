@@ -14,6 +14,7 @@ use crate::base::fs;
 use crate::base::mapped;
 use crate::index::open::keyword_dir;
 use crate::index::shelf::Shelf;
+use crate::index::spaces::Spaces;
 use crate::index::stores::Stores;
 use crate::index::vectors::Vectors;
 
@@ -57,7 +58,7 @@ impl Guard {
     /// The files as they are now, after we wrote; what is written once is held to what it was.
     /// Of the segments only those of `shelf`, as tantivy's own thread may be writing others, and of
     /// the vectors those in use.
-    pub(super) fn renewed(&self, dir: &Path, shelf: &Shelf, vectors: Option<&Vectors>) -> Self {
+    pub(super) fn renewed(&self, dir: &Path, shelf: &Shelf, vectors: Option<&Spaces>) -> Self {
         let mut now = Self::of(dir);
         now.lost_pages = self.lost_pages;
         let read: Vec<String> =

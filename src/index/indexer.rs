@@ -28,10 +28,10 @@ use crate::index::rebuild::Rebuild;
 use crate::index::room::Room;
 use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
+use crate::index::spaces::Spaces;
 use crate::index::state::State;
 use crate::index::stores::{Pages, Stores};
 use crate::index::tally::Graves;
-use crate::index::vectors::Vectors;
 use crate::index::view::{Building, IndexView};
 use crate::vault::{BlobId, CommitId, Layout, NoteDoc, Role, VaultPath};
 
@@ -56,7 +56,7 @@ pub struct Index {
     pub(super) at: Option<CommitId>,
     pub(super) overlay: Overlay,
     /// `None` where no model is in use.
-    pub(super) vectors: Option<Vectors>,
+    pub(super) vectors: Option<Spaces>,
     /// Whether a store may hold more of a path than the others know.
     pub(super) cautious: bool,
     /// What of the files has still to be looked at.
@@ -360,7 +360,7 @@ impl Index {
             building,
             Some(&self.dir),
         )
-        .meaning(self.vectors.as_ref().map(Vectors::meaning))
+        .meaning(self.vectors.as_ref().map(Spaces::meaning))
         .guarded(
             self.disk.as_ref().map(|it| Arc::clone(&it.guard)),
             self.proof.as_ref().map(Proof::is_over),

@@ -27,6 +27,7 @@ use crate::index::proof::{Proof, When};
 use crate::index::room::Room;
 use crate::index::schema::Fields;
 use crate::index::shelf::Shelf;
+use crate::index::spaces::{Models, Spaces};
 use crate::index::state::State;
 use crate::index::stores::Stores;
 use crate::index::tally::Graves;
@@ -47,7 +48,16 @@ impl Index {
         layout: &Layout,
         model: Arc<dyn Embedder>,
     ) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Before, metadata_dir, layout, Some(model))
+        Self::open_with_models(metadata_dir, layout, Models::only(model))
+    }
+
+    /// The same, and what is searched until the model has seen all notes.
+    pub fn open_with_models(
+        metadata_dir: &Path,
+        layout: &Layout,
+        models: Models,
+    ) -> Result<(Self, Opened), IndexError> {
+        Self::open_and(When::Before, metadata_dir, layout, Some(models))
     }
 
     /// Opens it to be searched soon: where it is large, whether all in it is what was written has
@@ -55,16 +65,16 @@ impl Index {
     pub fn open_soon(
         metadata_dir: &Path,
         layout: &Layout,
-        model: Arc<dyn Embedder>,
+        models: Models,
     ) -> Result<(Self, Opened), IndexError> {
-        Self::open_and(When::Meanwhile, metadata_dir, layout, Some(model))
+        Self::open_and(When::Meanwhile, metadata_dir, layout, Some(models))
     }
 
     fn open_and(
         when: When,
         metadata_dir: &Path,
         layout: &Layout,
-        model: Option<Arc<dyn Embedder>>,
+        models: Option<Models>,
     ) -> Result<(Self, Opened), IndexError> {
         let fields = Arc::new(Fields::new());
         let mut index = Self {
@@ -77,7 +87,7 @@ impl Index {
             at: None,
             overlay: Overlay::default(),
             // Until it is known which generation the index is of there are none.
-            vectors: model.map(|it| Vectors::new(metadata_dir, it, "")),
+            vectors: models.map(|it| Spaces::new(metadata_dir, it)),
             cautious: false,
             proof: None,
             is_unfinished: false,
@@ -149,8 +159,11 @@ impl Index {
         let vectors = &mut self.vectors;
         let (read, shelf, elsewhere) = thread::scope(|scope| {
             let vectors = scope.spawn(|| {
-                let elsewhere =
-                    Vectors::highest_elsewhere(&self.dir, &generation, vectors.as_ref());
+                let elsewhere = Vectors::highest_elsewhere(
+                    &self.dir,
+                    &generation,
+                    vectors.as_ref().map(Spaces::shown),
+                );
                 if let Some(vectors) = vectors {
                     vectors.set_generation(&generation);
                     vectors.read();

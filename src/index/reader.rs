@@ -81,6 +81,11 @@ impl IndexReader {
         self
     }
 
+    /// How many notes lack vectors of its model.
+    pub fn missing_vectors(&self) -> usize {
+        self.vectors.as_ref().map_or(0, Vectors::missing)
+    }
+
     /// The commits whose differences to HEAD are to be laid over it.
     pub fn cursors(&self) -> &BTreeSet<CommitId> {
         &self.cursors

@@ -1,7 +1,8 @@
 //! Looks after the vectors of the index, beside its words.
 //!
 //! Takes notes as they are put, makes and keeps their vectors: at once where that costs nothing,
-//! otherwise in steps while all is searched. Blocking; the index's owner.
+//! otherwise in steps while all is searched; what a provider or a large model has to make goes out
+//! as a [`Task`] and comes back as [`Made`]. Blocking; the index's owner.
 //!
 //! **Invariant:** words never wait for vectors, and never fail for their sake: what could not be
 //! made or kept is owed, and whoever tends it is told why.
@@ -11,6 +12,8 @@ use std::time::Instant;
 use crate::base::trouble::told;
 use crate::index::card::Card;
 use crate::index::indexer::Index;
+use crate::index::spaces::{Models, NextSpace};
+use crate::index::task::{Made, Task};
 use crate::index::vectors::VectorsError;
 use crate::vault::NoteDoc;
 
@@ -22,30 +25,90 @@ impl Index {
             && self.vectors.as_ref().is_some_and(|it| {
                 // What an edit brought is written with it.
                 let is_left = it.is_unwritten() && self.overlay.waiting.is_empty();
-                it.missing() > 0 || (is_left && self.disk.is_some())
+                it.missing() > 0 || it.owes_at_once() || (is_left && self.disk.is_some())
             })
+    }
+
+    /// The same of what needs nobody to be waited for ([`Self::tend_at_once`]).
+    pub fn owes_at_once(&self) -> bool {
+        let is_left = self.overlay.waiting.is_empty() && self.disk.is_some();
+        self.is_proven()
+            && self.vectors.as_ref().is_some_and(|it| {
+                it.owes_at_once() || (is_left && it.missing() == 0 && it.is_unwritten())
+            })
+    }
+
+    /// Goes over to another model: what is there is searched until the new one has seen all notes.
+    pub fn change_models(&mut self, models: Models) {
+        match &mut self.vectors {
+            Some(vectors) => vectors.change(models, &self.state),
+            None => return,
+        }
+        self.renew_guard();
+        self.publish(None);
+    }
+
+    /// How far the space is that is made beside the one that is searched.
+    pub fn next_space(&self) -> Option<NextSpace> {
+        self.vectors.as_ref()?.next(&self.state)
+    }
+
+    /// Vectors to be made elsewhere, if any are; a note whose text can't be read is an error only
+    /// where there is nothing else to do.
+    pub fn task(&self) -> Result<Option<Task>, VectorsError> {
+        let Some(vectors) = self.vectors.as_ref().filter(|_| self.is_proven()) else {
+            return Ok(None);
+        };
+        let view = &self.view;
+        let mut texts = |card: &Card| view.note(&card.path).map(|it| view.texts_of(it)).transpose();
+        vectors.task(&self.state, &mut texts)
+    }
+
+    /// Takes what was made elsewhere. A failure to keep it leaves it to be searched.
+    pub fn take_made(&mut self, made: Made) -> Result<(), VectorsError> {
+        let Some(vectors) = &mut self.vectors else { return Ok(()) };
+        vectors.take(made, &self.state);
+        let written = match self.disk.is_some() && self.proof.is_none() {
+            true => vectors.write_if_large(&self.state),
+            false => Ok(()),
+        };
+        self.renew_guard();
+        self.publish(None);
+        written
+    }
+
+    /// Makes what costs nothing to make, until `until`, and writes what has come together.
+    pub fn tend_at_once(&mut self, until: Instant) -> Result<(), VectorsError> {
+        self.tend(until, false)
     }
 
     /// Makes vectors that are missing, until `until` and at least those of one note, and writes
     /// what has come together. A failure leaves what is there to be asked.
     pub fn tend_vectors(&mut self, until: Instant) -> Result<(), VectorsError> {
+        self.tend(until, true)
+    }
+
+    fn tend(&mut self, until: Instant, with_all: bool) -> Result<(), VectorsError> {
         if !self.is_proven() {
             return Ok(());
         }
-        let tended = self.make_vectors(until);
+        let tended = self.make_vectors(until, with_all);
         self.renew_guard();
         self.publish(None);
         tended
     }
 
-    fn make_vectors(&mut self, until: Instant) -> Result<(), VectorsError> {
+    fn make_vectors(&mut self, until: Instant, with_all: bool) -> Result<(), VectorsError> {
         let Some(vectors) = &mut self.vectors else { return Ok(()) };
         if self.disk.is_some() {
             vectors.write_if_large(&self.state)?;
         }
         let view = &self.view;
         let mut texts = |card: &Card| view.note(&card.path).map(|it| view.texts_of(it)).transpose();
-        let made = vectors.make(&self.state, &mut texts, until);
+        let made = match with_all {
+            true => vectors.make(&self.state, &mut texts, until),
+            false => vectors.make_at_once(&self.state, &mut texts, until),
+        };
         let is_whole = vectors.missing() == 0 && self.overlay.waiting.is_empty();
         let written = match self.disk.is_some() && is_whole {
             true => vectors.write(&self.state),
@@ -60,7 +123,7 @@ impl Index {
         if let Some(old) = old {
             vectors.remove(old);
         }
-        vectors.put([(card, doc)]);
+        vectors.put([(card, doc)].into_iter());
         if let Err(err) = vectors.write_if_large(&self.state) {
             // Of a large vault they would not all go into memory.
             vectors.let_go(&self.state);

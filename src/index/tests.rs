@@ -16,6 +16,7 @@ use crate::vault::{CommitId, Layout, VaultPath};
 
 mod kills;
 
+mod spaces;
 mod vectors;
 
 fn model() -> Arc<WordModel> {

@@ -11,18 +11,19 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::fs;
 use crate::base::trouble::{Trouble, told};
-use crate::embed::{Answer, EmbedError, Embedder, Purpose, Slot, windows};
+use crate::embed::{EmbedError, Embedder, Identity};
 use crate::index::card::Card;
 use crate::index::error::IndexError;
 use crate::index::meaning::Meaning;
 use crate::index::merge::worth_merging;
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
+use crate::index::task::{STEP_LIMIT, Space, Task, make_rows};
 use crate::vault::{Chunk, NoteDoc, VaultPath};
 
 /// The vectors of one space, and who makes them.
@@ -66,8 +67,9 @@ pub enum VectorsError {
 const TEXT: u32 = 1;
 /// Vectors of a longer note are made in the background.
 const MOST_CHUNKS_AT_ONCE: usize = 64;
-/// Of a longer passage the beginning counts: one line of megabytes is no prose.
-const LONGEST_PASSAGE: usize = 16 << 10;
+/// Passages of so many bytes, or of so many notes, go into one task.
+const TASK_BYTES: usize = 64 << 10;
+const TASK_NOTES: usize = 64;
 /// So many blocks of about one size wait in memory side by side before they are made one.
 const RUN: usize = 8;
 /// Vectors in memory become a file when they are this large, whoever is at work.
@@ -76,8 +78,6 @@ const LARGEST_TAIL: usize = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 const MOST_FILES: usize = 24;
 const ROOT: &str = "vector_index";
 const ENDING: &str = "rows";
-/// How long a provider may take for the texts of one step.
-const STEP_LIMIT: Duration = Duration::from_secs(60);
 
 impl VectorsError {
     /// Whether the same call may succeed later with nothing changed by hand.
@@ -138,6 +138,43 @@ impl Vectors {
             has_dead: false,
             next_file: 1,
         }
+    }
+
+    /// None yet, of another model, for the same index.
+    pub(super) fn of_another(&self, dir: &Path, embedder: Arc<dyn Embedder>) -> Self {
+        Self::new(dir, embedder, &self.heading.generation)
+    }
+
+    /// Goes on with this embedder, if it is one of this space.
+    pub(super) fn takes(&mut self, embedder: &Arc<dyn Embedder>) -> bool {
+        let is_ours = *embedder.identity() == self.heading.identity;
+        if is_ours {
+            self.embedder = Arc::clone(embedder);
+        }
+        is_ours
+    }
+
+    pub(super) fn identity(&self) -> &Identity {
+        &self.heading.identity
+    }
+
+    /// Whether a vector costs so little that nobody has to be waited for.
+    pub(super) fn is_instant(&self) -> bool {
+        self.is_instant
+    }
+
+    /// Whether somebody else is asked for vectors.
+    pub(super) fn is_remote(&self) -> bool {
+        !matches!(self.heading.identity.backend.as_str(), "static" | "transformer")
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.disk.is_empty() && self.tail.is_empty()
+    }
+
+    /// Whether files of this space lie on the disk.
+    pub(super) fn has_files(&self) -> bool {
+        !files(&self.folder).is_empty()
     }
 
     /// Takes up what is on the disk, as the one who writes it: what can't be believed goes, and what
@@ -285,6 +322,53 @@ impl Vectors {
         failed
     }
 
+    /// Notes that lack vectors, as many as one task takes. One whose text cannot be read keeps no
+    /// other from its turn.
+    pub(super) fn task(
+        &self,
+        state: &State,
+        texts: &mut dyn FnMut(&Card) -> Passages,
+    ) -> Result<Option<Task>, VectorsError> {
+        let (mut notes, mut bytes, mut unread) = (Vec::new(), 0, None);
+        for card in self.missing.iter().filter_map(|it| state.card_of(*it)) {
+            match texts(card) {
+                Ok(passages) => {
+                    let passages = passages.unwrap_or_default();
+                    bytes += passages.iter().map(String::len).sum::<usize>();
+                    notes.push((card.id, passages));
+                }
+                Err(source) => {
+                    let (path, source) = (card.path.clone(), Box::new(source));
+                    unread.get_or_insert(VectorsError::Unread { path, source });
+                }
+            }
+            if bytes >= TASK_BYTES || notes.len() >= TASK_NOTES {
+                break;
+            }
+        }
+        let (embedder, space) = (Arc::clone(&self.embedder), self.space());
+        match (notes.is_empty(), unread) {
+            (true, Some(err)) => Err(err),
+            (true, None) => Ok(None),
+            (false, _) => Ok(Some(Task { embedder, space, notes })),
+        }
+    }
+
+    /// Whether a task was for these.
+    pub(super) fn is_of(&self, space: &Space) -> bool {
+        self.space() == *space
+    }
+
+    fn space(&self) -> Space {
+        Space { folder: self.folder.clone(), generation: self.heading.generation.clone() }
+    }
+
+    /// Takes what a task made; notes that are gone, or have theirs, count no more.
+    pub(super) fn take(&mut self, mut made: BTreeMap<u64, Vec<Row>>, state: &State) {
+        made.retain(|id, _| self.missing.remove(id) && state.card_of(*id).is_some());
+        self.show(made);
+    }
+
     /// Puts what is in memory into a file.
     pub(super) fn write(&mut self, state: &State) -> Result<(), VectorsError> {
         if self.tail.is_empty() {
@@ -313,11 +397,7 @@ impl Vectors {
     /// Makes small files one, and leaves the dead out where they are the more.
     pub(super) fn tidy_up(&mut self, state: &State) -> Result<(), VectorsError> {
         self.write(state)?;
-        self.merge(state)?;
-        if self.missing.is_empty() {
-            self.remove_other_spaces()?;
-        }
-        Ok(())
+        self.merge(state)
     }
 
     /// The files in use.
@@ -403,7 +483,7 @@ impl Vectors {
         Ok(rows.write(&path, &self.heading)?)
     }
 
-    fn remove_other_spaces(&self) -> Result<(), VectorsError> {
+    pub(super) fn remove_other_spaces(&self) -> Result<(), VectorsError> {
         for entry in fs::read_dir(&self.root).unwrap_or_default() {
             if entry.path() != self.folder {
                 tracing::info!(space = %entry.file_name().display(), "vectors of another model go");
@@ -436,41 +516,14 @@ impl Vectors {
         &self,
         passages: impl Iterator<Item = &'a str>,
     ) -> Result<Vec<Row>, VectorsError> {
-        let embedder = &*self.embedder;
-        let mut places: Vec<(u32, u32)> = Vec::new();
-        let mut texts: Vec<&str> = Vec::new();
-        for (chunk, text) in (0u32..).zip(passages) {
-            let text = &text[..text.floor_char_boundary(LONGEST_PASSAGE)];
-            let parts = windows(text, embedder.window(), &|it| embedder.count(it));
-            for (window, range) in (0u32..).zip(parts) {
-                places.push((chunk, window));
-                texts.push(&text[range]);
-            }
+        let passages = (0..).zip(passages).map(|(chunk, text)| (0, chunk, text));
+        let (mut rows, failed) = make_rows(&*self.embedder, passages, &|| false);
+        if rows.lacking.is_empty() {
+            return Ok(rows.made.remove(&0).unwrap_or_default());
         }
-        if texts.is_empty() {
-            return Ok(Vec::new());
-        }
-        let deadline = clock::now() + STEP_LIMIT;
-        let Answer { slots, stopped } = embedder.embed(&texts, Purpose::Passage, deadline);
-        let mut rows = Vec::new();
-        for ((chunk, window), slot) in places.into_iter().zip(slots) {
-            match slot {
-                Slot::Vector { vector, .. } => {
-                    // One of another size lies in no space of ours.
-                    if self.heading.identity.check(&vector).is_ok() {
-                        rows.push(Row { chunk, window, vector });
-                    }
-                }
-                Slot::Silent | Slot::Refused(_) => {}
-                Slot::Missing => {
-                    let model = self.heading.identity.model.clone();
-                    // A model that says nothing more has used up its time.
-                    let source = stopped.unwrap_or(EmbedError::Timeout(STEP_LIMIT));
-                    return Err(VectorsError::Embed { model, source });
-                }
-            }
-        }
-        Ok(rows)
+        let model = self.heading.identity.model.clone();
+        let source = failed.unwrap_or(EmbedError::Timeout(STEP_LIMIT));
+        Err(VectorsError::Embed { model, source })
     }
 }
 

@@ -180,6 +180,19 @@ pub struct Vectors {
     pub vectors: usize,
     /// Notes without vectors yet: found by their words alone.
     pub missing: usize,
+    /// Those of another model, which take their place when they are whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<NextVectors>,
+}
+
+/// How far the vectors of another model are.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NextVectors {
+    pub model: String,
+    pub dimension: usize,
+    /// Notes that have theirs, and all notes.
+    pub done: usize,
+    pub all: usize,
 }
 
 /// A note that is not read as it stands: frontmatter that does not parse, text that is too long
@@ -438,6 +451,15 @@ fn vectors_line(vectors: &Vectors) -> String {
         line.push_str(&format!(
             "; being made for {}, found by words meanwhile",
             counted(vectors.missing, "note", "notes")
+        ));
+    }
+    if let Some(next) = &vectors.next {
+        line.push_str(&format!(
+            "; those of {} ({} parts) take their place when all are made: {} of {} notes",
+            one_line(&next.model),
+            next.dimension,
+            grouped(next.done),
+            grouped(next.all)
         ));
     }
     line

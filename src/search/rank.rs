@@ -79,6 +79,8 @@ pub fn search(
         results.keyword = BranchState::Off("index can't be read");
         results.partial = Some("the index can't be read; see `remd status`".to_owned());
     }
+    let (near, words) = (results.vector.found(), results.keyword.found());
+    tracing::info!("vector_hits={near} keyword_hits={words}");
     Ok(results)
 }
 

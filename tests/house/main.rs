@@ -35,6 +35,7 @@ mod other_disks;
 mod packing;
 mod page;
 mod people;
+mod providers;
 mod pruned;
 mod reach;
 mod refused;

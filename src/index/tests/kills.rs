@@ -7,7 +7,7 @@ use super::{
     updates,
 };
 use crate::index::testing::{commit, hits, path, put, rebuild};
-use crate::index::{Index, IndexError, IndexReader, Opened, Why};
+use crate::index::{Index, IndexError, IndexReader, Models, Opened, Why};
 use crate::vault::{CommitId, Layout};
 
 /// Not a test of its own: what the killed process does, see below.
@@ -186,7 +186,8 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let dir = tempfile::tempdir().unwrap();
         drop(open(dir.path(), notes(), commit(1)));
         // Whole: searched at once, proven in steps, and no mark is left.
-        let (mut index, opened) = Index::open_soon(dir.path(), &layout, model()).unwrap();
+        let (mut index, opened) =
+            Index::open_soon(dir.path(), &layout, Models::only(model())).unwrap();
         assert!(matches!(opened, Opened::Ready { .. }), "{opened:?}");
         assert!(!index.is_proven() && dir.path().join("unproven").exists());
         let view = index.view();
@@ -215,14 +216,15 @@ fn an_index_is_searched_before_it_is_proven_and_written_only_after() {
         let left =
             |dir: &std::path::Path| std::fs::read(dir.join("keyword_index/meta.json")).unwrap();
         let before = left(dir.path());
-        let (mut index, opened) = Index::open_soon(dir.path(), &layout, model()).unwrap();
+        let (mut index, opened) =
+            Index::open_soon(dir.path(), &layout, Models::only(model())).unwrap();
         if let Opened::Ready { .. } = opened {
             let err = index.apply(vec![put("c.md", "tide")], commit(2)).unwrap_err();
             assert!(matches!(err, IndexError::Damaged(_)), "{name}: {err}");
             assert_eq!(left(dir.path()), before, "{name}");
             drop(index);
             // The next one is warned, as after a kill.
-            let opened = Index::open_soon(dir.path(), &layout, model()).unwrap().1;
+            let opened = Index::open_soon(dir.path(), &layout, Models::only(model())).unwrap().1;
             assert!(matches!(opened, Opened::Rebuild(Why::Corrupt(_))), "{name}: {opened:?}");
         } else {
             drop(index);

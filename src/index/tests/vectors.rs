@@ -10,21 +10,21 @@ use crate::embed::Embedder;
 use crate::index::testing::{
     WordModel, commit, make_vectors, open_with_model, put, rebuild, remove,
 };
-use crate::index::{Index, IndexReader, IndexView, Opened, Update};
+use crate::index::{Index, IndexReader, IndexView, Models, Opened, Update};
 use crate::vault::Layout;
 
-fn notes() -> Vec<Update> {
+pub(super) fn notes() -> Vec<Update> {
     vec![put("a.md", "tide tables"), put("b.md", "moon"), put("c.md", "silent"), put("d.md", "")]
 }
 
-fn near(view: &IndexView, model: &WordModel, text: &str) -> Vec<String> {
+pub(super) fn near(view: &IndexView, model: &WordModel, text: &str) -> Vec<String> {
     let deadline = clock::now() + Duration::from_secs(60);
     let query = model.vector(text).unwrap();
     let near = view.nearest(&query, &|_| true, 10, deadline).near;
     near.iter().map(|it| it.card.path.to_string()).collect()
 }
 
-fn missing(index: &Index) -> usize {
+pub(super) fn missing(index: &Index) -> usize {
     index.view().vectors().unwrap().missing
 }
 
@@ -284,7 +284,8 @@ fn nothing_is_made_or_written_of_what_is_not_proven() {
     let [file] = &files(dir.path())[..] else { panic!("one file") };
     std::fs::remove_file(file).unwrap();
     let layout = Layout::default();
-    let (mut index, _) = Index::open_soon(dir.path(), &layout, model.clone()).unwrap();
+    let (mut index, _) =
+        Index::open_soon(dir.path(), &layout, Models::only(model.clone())).unwrap();
     assert!(!index.is_proven() && !index.owes_vectors());
     assert_eq!(missing(&index), 4);
     index.tend_vectors(clock::now()).unwrap();

@@ -1,0 +1,164 @@
+//! Which model the indexer goes by, and what it has another thread make.
+//!
+//! Takes the settings as they change, tells the encoder; carries tasks there and what was made
+//! back into the index. The indexer's thread.
+//!
+//! **Invariant:** a model that cannot be had is named in `status`, and another one is in use
+//! meanwhile; only this thread opens what a provider was paid for.
+
+use std::path::{Path, PathBuf};
+
+use crate::base::trouble::told;
+use crate::daemon::cause::Backoff;
+use crate::daemon::encoder::Encoder;
+use crate::daemon::house::House;
+use crate::daemon::indexer::Indexer;
+use crate::daemon::models::{self, Chosen, Wish};
+use crate::daemon::problems::Level;
+use crate::index::{Index, Models, VectorsError};
+
+/// The model in use.
+pub(super) struct Embedding {
+    house: House,
+    encoder: Encoder,
+    metadata: PathBuf,
+    /// Of the settings that were looked at last.
+    version: u64,
+    wish: Wish,
+    models: Models,
+}
+
+/// The problems that it names.
+const MODEL: &str = "model";
+const OPEN_KEY: &str = "settings-mode";
+
+impl Embedding {
+    pub(super) fn new(house: &House, encoder: &Encoder, metadata: &Path) -> Self {
+        let (version, settings) = house.settings.get_versioned();
+        let wish = Wish::of(&settings, &house.dirs);
+        let chosen = models::choose(&settings, &house.dirs, Some(metadata));
+        let models = begin(house, encoder, chosen);
+        let (house, encoder, metadata) = (house.clone(), encoder.clone(), metadata.to_owned());
+        Self { house, encoder, metadata, version, wish, models }
+    }
+
+    pub(super) fn models(&self) -> Models {
+        self.models.clone()
+    }
+
+    /// The models of changed settings; `None` where they are those in use.
+    fn changed(&mut self) -> Option<Models> {
+        let (version, settings) = self.house.settings.get_versioned();
+        if version == self.version {
+            return None;
+        }
+        self.version = version;
+        let wish = Wish::of(&settings, &self.house.dirs);
+        // What could not be had may be there now.
+        if wish == self.wish && !self.house.problems.is_open(MODEL) {
+            tell_open_key(&self.house);
+            return None;
+        }
+        // One file has one owner.
+        self.encoder.close_cache();
+        let chosen = models::choose(&settings, &self.house.dirs, Some(&self.metadata));
+        self.wish = wish;
+        self.models = begin(&self.house, &self.encoder, chosen);
+        Some(self.models())
+    }
+}
+
+/// Says what could not be done, and has the rest done.
+fn begin(house: &House, encoder: &Encoder, chosen: Chosen) -> Models {
+    match &chosen.trouble {
+        Some((what, remedy)) => house.problems.report(MODEL, Level::Warning, what, remedy),
+        None => house.problems.clear(MODEL),
+    }
+    tell_open_key(house);
+    let Models { wanted, meanwhile } = chosen.models;
+    let identity = wanted.identity();
+    let (model, backend, space) = (&identity.model, &identity.backend, identity.space());
+    tracing::info!(model, backend, space, "embedding");
+    let wanted = match chosen.serving.is_some() {
+        true => encoder.watched(wanted),
+        false => wanted,
+    };
+    encoder.serve(chosen.serving);
+    Models { wanted, meanwhile }
+}
+
+fn tell_open_key(house: &House) {
+    match models::is_key_open(&house.dirs) {
+        true => house.problems.report(
+            OPEN_KEY,
+            Level::Note,
+            "Others on this machine can read the key in your settings file",
+            &format!("chmod 600 '{}'", house.dirs.user_settings().display()),
+        ),
+        false => house.problems.clear(OPEN_KEY),
+    }
+}
+
+impl Indexer {
+    /// Goes over to another model where the settings say so, takes what was made, and has the next
+    /// notes made.
+    pub(super) fn follow_encoder(
+        &self,
+        index: &mut Index,
+        embedding: &mut Embedding,
+        backoff: &mut Backoff,
+        metadata: &Path,
+    ) {
+        if let Some(models) = embedding.changed() {
+            index.change_models(models);
+            self.publish_vectors(index);
+        }
+        let encoder = &embedding.encoder;
+        if let Some(made) = encoder.take_made() {
+            if let Err(err) = index.take_made(made) {
+                self.tended(Err(err), backoff, metadata);
+            }
+            self.publish_vectors(index);
+        }
+        if encoder.is_free() {
+            match index.task() {
+                Ok(task) => encoder.give(task),
+                Err(err) => self.tended(Err(err), backoff, metadata),
+            }
+        }
+        let next = index.next_space();
+        if self.house.shelf.get().next_space != next {
+            self.house.shelf.update(|it| it.next_space = next);
+        }
+    }
+
+    /// Shows a view with other vectors; a build that goes on goes on.
+    fn publish_vectors(&self, index: &Index) {
+        let progress = self.house.shelf.get().progress;
+        self.publish(index.view(), progress);
+    }
+
+    /// How making or keeping vectors went.
+    pub(super) fn tended(
+        &self,
+        tended: Result<(), VectorsError>,
+        backoff: &mut Backoff,
+        metadata: &Path,
+    ) {
+        match tended {
+            Ok(()) => {
+                if backoff.is_waiting() {
+                    backoff.over();
+                }
+                self.house.problems.clear("vectors");
+            }
+            Err(err) => {
+                let remedy =
+                    err.hint().unwrap_or_else(|| "It is tried again by itself.".to_owned());
+                let what = format!("{}; keywords answer meanwhile", told(&err));
+                self.house.problems.report("vectors", Level::Warning, &what, &remedy);
+                backoff.failed(metadata);
+            }
+        }
+    }
+}

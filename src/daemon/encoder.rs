@@ -1,0 +1,341 @@
+//! Asks the model that takes its time, beside the indexer.
+//!
+//! Takes tasks from the indexer, gives back what was made, and rings the ledger for it. A provider
+//! is asked for a `ping` first, and again whenever something failed, ever more rarely. Runs on a
+//! thread of its own, named like this file.
+//!
+//! **Invariant:** nobody waits for a provider but this thread; one that fails is named until it
+//! answers again, and is sent no notes until then.
+
+use std::borrow::Cow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::base::clock;
+use crate::base::trouble::told;
+use crate::daemon::house::House;
+use crate::daemon::models::Serving;
+use crate::daemon::problems::Level;
+use crate::embed::{Answer, EmbedError, Embedder, Health, Identity, Purpose, check_health};
+use crate::index::{Made, Task};
+
+/// The first pause after a failure; it doubles up to [`MOST_PAUSE`].
+const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const MOST_PAUSE: Duration = Duration::from_secs(300);
+/// How long the thread sleeps when nothing is owed.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The problems that it names.
+const FAILS: &str = "embedding";
+const CACHE: &str = "embedding-cache";
+
+/// A handle on the encoder; cloning shares it.
+#[derive(Clone)]
+pub struct Encoder {
+    house: House,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    serving: Option<Serving>,
+    /// Counts what was served.
+    round: u64,
+    task: Option<Task>,
+    is_busy: bool,
+    made: Option<Made>,
+    /// Whether the last answer was good.
+    is_well: bool,
+    /// When it is asked again, where it was not.
+    again_at: Option<Instant>,
+    is_stopped: bool,
+}
+
+/// What there is to do.
+enum Turn {
+    Check(Serving),
+    Work(Serving, Task),
+    Stop,
+}
+
+/// What the thread remembers.
+struct Memory {
+    round: u64,
+    pause: Duration,
+    /// The last line on a provider's health.
+    said: Option<String>,
+    /// Whether the last failure was one of notes, which a `ping` says nothing of.
+    has_work_failed: bool,
+}
+
+impl Encoder {
+    pub fn new(house: House) -> Self {
+        Self { house, shared: Arc::default() }
+    }
+
+    /// Goes over to another model, or to none that takes its time.
+    pub fn serve(&self, serving: Option<Serving>) {
+        let mut state = self.state();
+        state.serving = serving;
+        state.round += 1;
+        (state.task, state.is_well, state.again_at) = (None, false, None);
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+
+    /// Writes down what was paid for, and lets go of the file: another one may open it.
+    pub fn close_cache(&self) {
+        let cached = self.state().serving.as_ref().and_then(|it| it.cached.clone());
+        if let Some(cached) = cached
+            && let Err(err) = cached.close()
+        {
+            tracing::warn!(err = told(&err), "vectors that were paid for are not kept");
+        }
+    }
+
+    /// Whether it takes a task now.
+    pub fn is_free(&self) -> bool {
+        let state = self.state();
+        state.serving.is_some() && state.is_well && state.task.is_none() && !state.is_busy
+    }
+
+    /// Gives it a task; `None` where nothing is owed.
+    pub fn give(&self, task: Option<Task>) {
+        match task {
+            Some(task) => {
+                self.state().task = Some(task);
+                self.shared.changed.notify_all();
+            }
+            None => self.house.problems.clear(FAILS),
+        }
+    }
+
+    /// What was made since the last time.
+    pub fn take_made(&self) -> Option<Made> {
+        self.state().made.take()
+    }
+
+    /// The same embedder; where it does not answer somebody, it is asked how it is.
+    pub fn watched(&self, model: Arc<dyn Embedder>) -> Arc<dyn Embedder> {
+        Arc::new(Watched { model, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Ends the thread when what it waits for is over; nothing is written after this.
+    pub fn stop(&self) {
+        self.close_cache();
+        self.state().is_stopped = true;
+        self.shared.changed.notify_all();
+    }
+
+    // Every change is of whole values.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state()
+    }
+
+    /// Works until stopped.
+    pub fn run(self) {
+        let mut memory =
+            Memory { round: 0, pause: LEAST_PAUSE, said: None, has_work_failed: false };
+        loop {
+            match self.next(&mut memory) {
+                Turn::Check(serving) => self.check(&serving, &mut memory),
+                Turn::Work(serving, task) => self.work(&serving, task, &mut memory),
+                Turn::Stop => return,
+            }
+            // The indexer looks what there is for it.
+            self.house.ledger.update(|_| {});
+        }
+    }
+
+    fn next(&self, memory: &mut Memory) -> Turn {
+        let mut state = self.state();
+        loop {
+            if state.is_stopped {
+                return Turn::Stop;
+            }
+            let now = clock::now();
+            if state.round != memory.round {
+                *memory = Memory {
+                    round: state.round,
+                    pause: LEAST_PAUSE,
+                    said: None,
+                    has_work_failed: false,
+                };
+                self.house.problems.clear(FAILS);
+                self.house.problems.clear(CACHE);
+            }
+            if let Some(serving) = state.serving.clone() {
+                if !state.is_well && state.again_at.is_none_or(|it| it <= now) {
+                    return Turn::Check(serving);
+                }
+                if state.is_well
+                    && let Some(task) = state.task.take()
+                {
+                    state.is_busy = true;
+                    return Turn::Work(serving, task);
+                }
+            }
+            let limit = match state.again_at {
+                Some(at) if !state.is_well => at.saturating_duration_since(now),
+                _ => LONG,
+            };
+            let changed = &self.shared.changed;
+            state = changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn check(&self, serving: &Serving, memory: &mut Memory) {
+        let checked = catch_unwind(AssertUnwindSafe(|| match (serving.check, &serving.local) {
+            (Some(limit), _) => check_health(&*serving.model, limit),
+            (None, Some(local)) => match local.load() {
+                Ok(()) => Health::Ok,
+                Err(err) => Health::Failed(err),
+            },
+            (None, None) => Health::Ok,
+        }));
+        let health = checked.unwrap_or_else(|_| Health::Failed(fault()));
+        if serving.check.is_some() {
+            let line = health.line(&self.house.vault);
+            if memory.said.as_ref() != Some(&line) {
+                match &health {
+                    Health::Ok => tracing::info!("{line}"),
+                    Health::Failed(_) => tracing::warn!("{line}"),
+                }
+                memory.said = Some(line);
+            }
+        }
+        match health {
+            Health::Ok => {
+                if !memory.has_work_failed {
+                    memory.pause = LEAST_PAUSE;
+                    self.house.problems.clear(FAILS);
+                }
+                self.well(memory);
+            }
+            Health::Failed(err) => self.failed(serving, &err, memory),
+        }
+    }
+
+    fn work(&self, serving: &Serving, task: Task, memory: &mut Memory) {
+        let round = memory.round;
+        let is_over = || {
+            let state = self.state();
+            state.is_stopped || state.round != round
+        };
+        let (made, failed) = match catch_unwind(AssertUnwindSafe(|| task.run(&is_over))) {
+            Ok((made, failed)) => (Some(made), failed),
+            Err(_) => (None, Some(fault())),
+        };
+        self.keep(serving);
+        {
+            let mut state = self.state();
+            state.is_busy = false;
+            if made.is_some() {
+                state.made = made;
+            }
+        }
+        match failed {
+            // What it said was asked of another one.
+            Some(_) if is_over() => {}
+            Some(err) => {
+                memory.has_work_failed = true;
+                self.failed(serving, &err, memory);
+            }
+            None => {
+                memory.has_work_failed = false;
+                memory.pause = LEAST_PAUSE;
+                self.house.problems.clear(FAILS);
+            }
+        }
+    }
+
+    /// Writes down what was paid for.
+    fn keep(&self, serving: &Serving) {
+        let Some(cached) = &serving.cached else { return };
+        match cached.flush() {
+            Ok(()) => self.house.problems.clear(CACHE),
+            Err(err) => {
+                let what = format!("Vectors that were paid for can't be kept: {}", told(&err));
+                let remedy = "Look at the room and the owner of the folder of derived state; it is \
+                              tried again by itself.";
+                self.house.problems.report(CACHE, Level::Warning, &what, remedy);
+            }
+        }
+    }
+
+    fn well(&self, memory: &Memory) {
+        let mut state = self.state();
+        if state.round == memory.round {
+            (state.is_well, state.again_at) = (true, None);
+        }
+    }
+
+    fn failed(&self, serving: &Serving, err: &EmbedError, memory: &mut Memory) {
+        {
+            let mut state = self.state();
+            if state.round != memory.round || state.is_stopped {
+                return;
+            }
+            (state.is_well, state.again_at) = (false, Some(clock::now() + memory.pause));
+        }
+        memory.pause = (memory.pause * 2).min(MOST_PAUSE);
+        let Identity { backend, model, .. } = serving.model.identity();
+        let what = format!("No vectors from `{model}` ({backend}): {err}; search goes on without");
+        let remedy = err.hint().unwrap_or_default();
+        let remedy = format!("{remedy} It is asked again by itself, ever more rarely.");
+        self.house.problems.report(FAILS, Level::Warning, &what, remedy.trim_start());
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn fault() -> EmbedError {
+    EmbedError::Unusable("it met a fault in itself; the log says more".to_owned())
+}
+
+/// An embedder that is asked how it is where it did not answer a question.
+struct Watched {
+    model: Arc<dyn Embedder>,
+    shared: Arc<Shared>,
+}
+
+impl Embedder for Watched {
+    fn identity(&self) -> &Identity {
+        self.model.identity()
+    }
+
+    fn window(&self) -> usize {
+        self.model.window()
+    }
+
+    fn count(&self, text: &str) -> usize {
+        self.model.count(text)
+    }
+
+    fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
+        self.model.prepare(text, purpose)
+    }
+
+    fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
+        let answer = self.model.embed(texts, purpose, deadline);
+        if purpose == Purpose::Query && answer.stopped.is_some() {
+            let mut state = self.shared.state();
+            if state.is_well {
+                (state.is_well, state.again_at) = (false, None);
+                self.shared.changed.notify_all();
+            }
+        }
+        answer
+    }
+}
