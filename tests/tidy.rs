@@ -47,6 +47,7 @@ const LIVES_IN: &[(&str, &[&str])] = &[
     ("indicatif", &["src/cli/"]),
     ("reqwest", &["src/embed/remote/"]),
     ("rustls", &["src/embed/remote/"]),
+    ("zlib_rs", &["src/embed/package.rs"]),
     ("tokio", &["src/serve/", "src/daemon/", "src/embed/remote/"]),
 ];
 

@@ -108,7 +108,9 @@ impl Manifest {
         };
         let odd = |why: String| LocalError::Manifest { name: name.to_owned(), why };
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|err| odd(err.to_string()))?;
-        match manifest.version == VERSION && manifest.name == name && manifest.dimension > 0 {
+        let is_sum = |it: &str| it.len() == 64 && it.bytes().all(|it| it.is_ascii_hexdigit());
+        let is_ours = manifest.version == VERSION && is_sum(&manifest.digest);
+        match is_ours && manifest.name == name && manifest.dimension > 0 {
             true => Ok(manifest),
             false => Err(odd("it is of another version".to_owned())),
         }
@@ -118,6 +120,11 @@ impl Manifest {
     pub fn write(&self, folder: &Path) -> Result<(), PathError> {
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
         fs::write_atomic(&folder.join(MANIFEST), &text)
+    }
+
+    /// Where its files lie, below the folder of its name.
+    pub fn folder(&self, home: &Path) -> PathBuf {
+        home.join(self.digest.get(..12).unwrap_or(&self.digest))
     }
 
     pub fn bytes(&self) -> u64 {
@@ -132,13 +139,13 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The models that were fetched, by name.
-pub fn fetched(models: &Path) -> Vec<Result<Manifest, LocalError>> {
+pub fn fetched(models: &Path) -> Vec<Result<Manifest, (String, LocalError)>> {
     let folders = fs::read_dir(models).unwrap_or_default();
     let mut names: Vec<String> =
         folders.iter().filter_map(|it| it.file_name().into_string().ok()).collect();
     names.retain(|it| is_name(it));
     names.sort();
-    names.iter().map(|it| Manifest::read(models, it)).collect()
+    names.into_iter().map(|it| Manifest::read(models, &it).map_err(|err| (it, err))).collect()
 }
 
 impl LocalModel {
@@ -154,7 +161,7 @@ impl LocalModel {
             query_prefix: String::new(),
             passage_prefix: String::new(),
         };
-        let folder = models.join(name);
+        let folder = manifest.folder(&models.join(name));
         Ok(Self { folder, manifest, identity, model: Mutex::new(None) })
     }
 

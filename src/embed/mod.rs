@@ -10,10 +10,12 @@
 mod cache;
 mod cached;
 mod error;
+mod get;
 mod health;
 mod identity;
 mod linear;
 mod local;
+mod package;
 mod product;
 pub mod remote;
 mod signs;
@@ -30,12 +32,14 @@ use std::time::Instant;
 pub use cache::{Cache, CacheState};
 pub use cached::Cached;
 pub use error::EmbedError;
+pub use get::{GetError, Place, get};
 pub use health::{Health, check_health};
 pub use identity::{ContentKey, Identity, Normalisation, Purpose};
 pub use local::{
     FileSum, LocalError, LocalModel, MODEL_FILES, MOST_MODEL_BYTES, Manifest, fetched, is_name,
 };
 pub use product::{product, products};
+pub use remote::fetch::shown;
 pub use signs::{differing, signs, signs_width};
 pub use static_model::{ModelError, NearestPart, StaticModel};
 pub use tensors::{Tensor, TensorError, Tensors};

@@ -10,6 +10,7 @@
 
 mod answer;
 mod config;
+pub(super) mod fetch;
 mod request;
 mod retry;
 mod secret;
@@ -376,11 +377,18 @@ impl Drop for Remote {
 }
 
 fn client(base_url: &str) -> Result<reqwest::Client, reqwest::Error> {
+    client_with(base_url, reqwest::redirect::Policy::none())
+}
+
+fn client_with(
+    base_url: &str,
+    redirects: reqwest::redirect::Policy,
+) -> Result<reqwest::Client, reqwest::Error> {
     // The first one counts; a second is refused and is the same.
     let _first = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("remd/", env!("CARGO_PKG_VERSION")))
-        .redirect(reqwest::redirect::Policy::none())
+        .redirect(redirects)
         .connect_timeout(CONNECT)
         .pool_max_idle_per_host(1)
         .pool_idle_timeout(Duration::from_secs(20));

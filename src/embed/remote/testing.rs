@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// What came in.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub struct Request {
     pub path: String,
     /// Names in small letters.
     pub headers: HashMap<String, String>,
@@ -19,9 +19,11 @@ pub(super) struct Request {
 }
 
 /// What is done with it.
-pub(super) enum Act {
+pub enum Act {
     /// Status, headers, body.
     Say(u16, Vec<(&'static str, String)>, String),
+    /// A file.
+    Give(Vec<u8>),
     /// Nothing, until the other side hangs up.
     Hang,
     /// Hang up at once.
@@ -30,7 +32,7 @@ pub(super) enum Act {
 
 type Script = dyn Fn(&Request, usize) -> Act + Send + Sync;
 
-pub(super) struct Server {
+pub struct Server {
     pub address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
 }
@@ -67,7 +69,7 @@ impl Server {
 }
 
 /// The texts of a request, whatever the provider.
-pub(super) fn texts(body: &Value) -> Vec<String> {
+pub fn texts(body: &Value) -> Vec<String> {
     let list = ["/input/texts", "/input/contents", "/requests", "/input"]
         .iter()
         .find_map(|it| body.pointer(it)?.as_array())
@@ -80,7 +82,7 @@ pub(super) fn texts(body: &Value) -> Vec<String> {
 }
 
 /// An answer as OpenAI gives it: to each text the vector (1, its length), last one first.
-pub(super) fn openai(request: &Request) -> Act {
+pub fn openai(request: &Request) -> Act {
     let mut data: Vec<Value> = texts(&request.body)
         .iter()
         .enumerate()
@@ -90,7 +92,7 @@ pub(super) fn openai(request: &Request) -> Act {
     say(200, json!({"data": data}))
 }
 
-pub(super) fn say(status: u16, body: Value) -> Act {
+pub fn say(status: u16, body: Value) -> Act {
     Act::Say(status, Vec::new(), body.to_string())
 }
 
@@ -109,6 +111,13 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Request>>, script: &Script) {
             Act::Hang => {
                 let _ended = reader.read(&mut [0]);
                 return;
+            }
+            Act::Give(bytes) => {
+                let length = bytes.len();
+                let sent = write!(stream, "HTTP/1.1 200 X\r\ncontent-length: {length}\r\n\r\n");
+                if sent.and_then(|()| stream.write_all(&bytes)).is_err() {
+                    return;
+                }
             }
             Act::Say(status, headers, body) => {
                 let mut text = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n", body.len());
