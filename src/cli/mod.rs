@@ -64,6 +64,13 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)
         }
-        Command::Model(ModelCommand::List { json }) => models::list(*json),
+        Command::Model(command) => {
+            let vault = vault().ok();
+            match command {
+                ModelCommand::List { json } => models::list(vault.as_deref(), &dirs, *json),
+                ModelCommand::Get(args) => models::get(args, vault.as_deref(), &dirs),
+                ModelCommand::Use(args) => models::choose(args, vault.as_deref(), &dirs),
+            }
+        }
     }
 }

@@ -66,6 +66,8 @@ pub struct Settings {
     pub prefer_dates: bool,
     /// After how many days a note is half as recent, where recent notes are preferred.
     pub recency: Option<u32>,
+    /// Where models are fetched from that are named by nothing but their name.
+    pub model_hub: String,
     /// The text of every key that is set, also of those not used yet.
     pub texts: BTreeMap<&'static str, String>,
 }
@@ -182,6 +184,11 @@ pub const KEYS: &[Key] = &[
         "" => Err("`auto`, or a name that `remd model list` shows".to_owned()),
         _ => Ok(()),
     }),
+    key!("model.hub", User, "https://huggingface.co", |s, v| {
+        let is_address = v.starts_with("https://") || v.starts_with("http://");
+        s.model_hub = v.to_owned();
+        is_address.then_some(()).ok_or_else(|| "an address, as `https://huggingface.co`".to_owned())
+    }),
     // The texts are read where the provider is made; what one of them alone can get wrong is said
     // here, with file and line.
     key!("embedding_model_config.backend", User, "openai", |_, _| Ok(())),
@@ -221,6 +228,7 @@ impl Default for Settings {
             vector_weight: None,
             prefer_dates: true,
             recency: None,
+            model_hub: "https://huggingface.co".to_owned(),
             texts: BTreeMap::new(),
         }
     }

@@ -251,7 +251,7 @@ impl Loaded {
 }
 
 /// The leaves of a YAML mapping as dotted names and texts; lists join with `, `.
-fn flatten(value: &Value, name: String, leaves: &mut Vec<(String, String)>) {
+pub(super) fn flatten(value: &Value, name: String, leaves: &mut Vec<(String, String)>) {
     match value {
         Value::Mapping(map) => {
             for (key, value) in map {

@@ -7,6 +7,7 @@
 //! command, an endpoint, a secret or a path outside the vault.
 
 pub mod dirs;
+pub mod edit;
 pub mod keys;
 pub mod layout;
 pub mod load;

@@ -10,7 +10,7 @@ use crate::house::{House, wait_for};
 
 #[path = "../../src/embed/remote/testing.rs"]
 #[allow(dead_code, reason = "the unit tests use all of it")]
-mod server;
+pub mod server;
 
 use server::{Act, Request, Server, say, texts};
 
@@ -31,7 +31,7 @@ fn about(text: &str, dimension: usize) -> Vec<f64> {
     vector
 }
 
-fn answer(request: &Request, dimension: usize) -> Act {
+pub fn answer(request: &Request, dimension: usize) -> Act {
     let data: Vec<Value> = texts(&request.body)
         .iter()
         .enumerate()
@@ -45,12 +45,12 @@ fn provider(dimension: usize) -> Server {
 }
 
 /// All texts that were sent, but for the health check's.
-fn sent(server: &Server) -> Vec<String> {
+pub fn sent(server: &Server) -> Vec<String> {
     let all = server.requests().iter().flat_map(|it| texts(&it.body)).collect::<Vec<_>>();
     all.into_iter().filter(|it| it != "ping").collect()
 }
 
-fn settings(house: &House, text: &str) {
+pub fn settings(house: &House, text: &str) {
     let folder = house.root().join("home/.config/remd");
     fs::create_dir_all(&folder).unwrap();
     let file = folder.join("config.yaml");
@@ -58,7 +58,7 @@ fn settings(house: &House, text: &str) {
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
 }
 
-fn openai(server: &Server, dimension: usize) -> String {
+pub fn openai(server: &Server, dimension: usize) -> String {
     format!(
         "embedding_model_config:\n  backend: openai\n  api_key: {KEY}\n  base_url: {}/v1\n  \
          model_name: m{dimension}\n  dimensions: {dimension}\n  health_check_timeout: 0.5\n",
@@ -67,7 +67,7 @@ fn openai(server: &Server, dimension: usize) -> String {
 }
 
 /// A vault of three notes whose agent has these settings.
-fn house(config: &str) -> House {
+pub fn house(config: &str) -> House {
     let mut house = House::closed();
     fs::create_dir(&house.vault).unwrap();
     house.git(["init", "-q", "-b", "main"]);
@@ -81,17 +81,17 @@ fn house(config: &str) -> House {
     house
 }
 
-fn vectors(house: &House) -> Value {
+pub fn vectors(house: &House) -> Value {
     house.status()["index"]["vectors"].clone()
 }
 
-fn problem(house: &House, id: &str) -> Option<Value> {
+pub fn problem(house: &House, id: &str) -> Option<Value> {
     let status = house.status();
     let problems = status["problems"].as_array().unwrap().clone();
     problems.into_iter().find(|it| it["id"] == id)
 }
 
-fn wait_for_model(house: &House, model: &str) {
+pub fn wait_for_model(house: &House, model: &str) {
     wait_for("the vectors of the model", || {
         let vectors = vectors(house);
         vectors["model"] == model && vectors["missing"] == 0 && vectors["next"].is_null()
@@ -99,7 +99,7 @@ fn wait_for_model(house: &House, model: &str) {
 }
 
 /// The first note of an answer.
-fn first(house: &House, query: &str) -> String {
+pub fn first(house: &House, query: &str) -> String {
     let said = house.run(["search", query]);
     assert_eq!(said.code, 0, "{}{}", said.stdout, said.stderr);
     let line = said.stdout.lines().next().unwrap().to_owned();

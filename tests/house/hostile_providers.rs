@@ -1,0 +1,169 @@
+//! Providers that answer badly, too late, or not to this text: named, never taken for an answer,
+//! and in nobody's way.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::house::wait_for;
+use crate::providers::server::{Act, Request, Server, say, texts};
+use crate::providers::{
+    answer, first, house, openai, problem, sent, settings, vectors, wait_for_model,
+};
+
+fn is_ping(request: &Request) -> bool {
+    texts(&request.body) == ["ping"]
+}
+
+/// H03: what cannot be read is no answer, and what it was asked for is not done.
+#[test]
+fn an_answer_that_cannot_be_read_is_never_taken_for_one_h03() {
+    let bad = [
+        "",
+        "<html>busy</html>",
+        "{}",
+        "[]",
+        r#"{"data": null}"#,
+        r#"{"data": []}"#,
+        r#"{"data": [{"index": 0, "embedding": [1, 2"#,
+        r#"{"data": [{"index": 0, "embedding": "\ud83d"}]}"#,
+        r#"{"data": [{"index": 0, "embedding": "\u00"}]}"#,
+        r#"{"data": [{"index": 7, "embedding": [1, 0, 0]}]}"#,
+    ];
+    let mode = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&mode);
+    let server = Server::start(move |request, _| match bad.get(now.load(Ordering::SeqCst)) {
+        Some(bad) if !is_ping(request) => Act::Say(200, Vec::new(), (*bad).to_owned()),
+        _ => answer(request, 3),
+    });
+    let config = |round: usize| {
+        let batch = format!("embedding_model_config:\n  max_batch_size: {}\n", round + 3);
+        openai(&server, 3).replace("embedding_model_config:\n", &batch)
+    };
+    let house = house(&config(0));
+    for (at, bad) in bad.iter().enumerate() {
+        mode.store(at, Ordering::SeqCst);
+        let asked = server.requests().len();
+        settings(&house, &config(at + 1));
+        assert_eq!(house.run(["reload"]).code, 0);
+        wait_for("the notes to be sent", || {
+            server.requests()[asked..].iter().any(|it| !is_ping(it))
+        });
+        wait_for("the problem", || problem(&house, "embedding").is_some());
+        let vectors = vectors(&house);
+        assert_eq!(
+            (&vectors["model"], &vectors["next"]["done"]),
+            (&json!("remd-static-256"), &json!(0)),
+            "{bad}"
+        );
+        assert_eq!(first(&house, "travelling to work on two wheels"), "commute.md");
+    }
+    mode.store(bad.len(), Ordering::SeqCst);
+    wait_for_model(&house, "m3");
+    wait_for("its end", || problem(&house, "embedding").is_none());
+    assert_eq!(vectors(&house)["vectors"], 3, "each note once");
+}
+
+/// H05: a pause that a provider asks for is kept by everybody, and nobody starves in it.
+#[test]
+fn a_pause_is_kept_and_a_question_does_not_starve_in_it_h05() {
+    let mode = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&mode);
+    let server = Server::start(move |request, _| {
+        if is_ping(request) {
+            return answer(request, 3);
+        }
+        let wait = |it: &str| vec![("retry-after", it.to_owned())];
+        match now.load(Ordering::SeqCst) {
+            0 => Act::Say(429, wait("1e9"), "{}".to_owned()),
+            1 => {
+                let error =
+                    json!({"error": {"code": "insufficient_quota", "message": "none left"}});
+                say(429, error)
+            }
+            _ => answer(request, 3),
+        }
+    });
+    let house = house(&openai(&server, 3));
+    let what = |wanted: &str| {
+        wait_for(wanted, || {
+            problem(&house, "embedding")
+                .is_some_and(|it| it["what"].as_str().unwrap().contains(wanted))
+        });
+    };
+    what("rate limited until ");
+    let asked = server.requests().len();
+    for _ in 0..5 {
+        assert_eq!(first(&house, "travelling to work on two wheels"), "commute.md");
+    }
+    house.write("new.md", "# New\n\nSomething warm for supper.\n");
+    house.settle();
+    assert_eq!(first(&house, "supper"), "new.md");
+    assert_eq!(server.requests().len(), asked, "nothing is sent in a pause");
+    // Another client, with a pause of its own: none.
+    mode.store(1, Ordering::SeqCst);
+    let batch = "embedding_model_config:\n  max_batch_size: 9\n";
+    settings(&house, &openai(&server, 3).replace("embedding_model_config:\n", batch));
+    assert_eq!(house.run(["reload"]).code, 0);
+    what("quota is used up: none left");
+    mode.store(2, Ordering::SeqCst);
+    wait_for_model(&house, "m3");
+    assert_eq!(problem(&house, "embedding"), None);
+}
+
+/// A server that takes 512 tokens a text: a character of Chinese is one, four others are one.
+fn small(request: &Request) -> Act {
+    let tokens = |text: &String| {
+        let wide = text.chars().filter(|it| *it > '\u{2e7f}').count();
+        wide + (text.chars().count() - wide).div_ceil(4)
+    };
+    match texts(&request.body).iter().all(|it| tokens(it) <= 512) {
+        true => answer(request, 3),
+        false => {
+            let message = "input length exceeds the context length";
+            say(400, json!({"error": {"message": message}}))
+        }
+    }
+}
+
+/// H06: what is too long for a model is cut or marked, tried a few times, and costs no other note
+/// its vector.
+#[test]
+fn a_text_that_is_too_long_costs_no_neighbour_and_is_not_sent_for_ever_h06() {
+    let server = Server::start(|request, _| small(request));
+    let mut house = house("");
+    house.write("long.md", format!("# 推論\n\n{}\n", "機器推論洗成權威事實".repeat(400)));
+    let row = "17,4.25,bicycle,2026-11-30,none\n";
+    house.write("table.md", row.repeat(4431 / row.len()));
+    house.write("smile.md", "🚲".repeat(40));
+    for at in 0..32 {
+        let text = match at {
+            7 => "w ".repeat(6000),
+            _ => format!("note {at} about lentils"),
+        };
+        house.write(format!("many/{at}.md"), text);
+    }
+    house.settle();
+    house.stop();
+    settings(&house, &openai(&server, 3));
+    house.start();
+    house.settle();
+    wait_for_model(&house, "m3");
+    assert_eq!(problem(&house, "embedding"), None);
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for text in sent(&server) {
+        *times.entry(text).or_default() += 1;
+    }
+    let most = times.iter().max_by_key(|it| it.1).unwrap();
+    assert!(*most.1 <= 5, "sent {} times: {:.40}", most.1, most.0);
+    // All is well, and it stays so: nothing is asked for any more.
+    let asked = server.requests().len();
+    house.write("last.md", "# Last\n\nOne about the bicycle.\n");
+    house.settle();
+    wait_for_model(&house, "m3");
+    assert_eq!(server.requests().len(), asked + 1);
+    let notes = house.status()["index"]["notes"].as_u64().unwrap();
+    assert!(vectors(&house)["vectors"].as_u64().unwrap() >= notes, "each has one at least");
+}
