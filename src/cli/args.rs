@@ -44,6 +44,12 @@ pub enum Command {
     Status(StatusArgs),
     /// Search the vault; the same bytes as `search/<query>` under the mount
     Search(SearchArgs),
+    /// How well searches of this vault answer questions whose answers are known
+    ///
+    /// A JSON object a line: `{"query": "…", "relevant_paths": ["note.md"], "category": "…"}`, the last
+    /// if there is one. Figures are means over all questions: recall among the first 1, 5 and 10,
+    /// whether one of the first 5 answers, one by the rank of the first that does, nDCG@10.
+    Eval(EvalArgs),
     /// The history of the vault or of one path, newest first
     Log(LogArgs),
     /// One commit: message and changes
@@ -162,6 +168,25 @@ pub struct SearchOptions {
     /// Markdown with links
     #[arg(long)]
     pub markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The questions, a JSON object a line
+    #[arg(value_name = "QUERIES.jsonl")]
+    pub queries: PathBuf,
+    /// The figures of each category, too
+    #[arg(long)]
+    pub by_category: bool,
+    /// Propose a weight of vectors, chosen on one half of the questions and looked at on the other
+    #[arg(long)]
+    pub tune: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// With the notes that each branch found for each question
+    #[arg(long, requires = "json")]
+    pub paths: bool,
 }
 
 #[derive(Debug, Args)]

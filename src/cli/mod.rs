@@ -14,6 +14,7 @@ use crate::config::Dirs;
 use crate::serve::Request;
 
 pub mod args;
+pub mod eval;
 pub mod find;
 pub mod log;
 pub mod models;
@@ -53,6 +54,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Init(args) => up::init(args, named, &dirs),
         Command::Status(args) => status::status(&served()?, &dirs, args),
         Command::Search(args) => search::search(&served()?, &dirs, args),
+        Command::Eval(args) => eval::eval(&served()?, &dirs, args),
         Command::Log(args) => past::log(&vault()?, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),

@@ -10,6 +10,7 @@ pub mod create;
 pub mod desk;
 mod embedding;
 pub mod encoder;
+pub mod evaluation;
 pub mod ground;
 pub mod health;
 pub mod house;

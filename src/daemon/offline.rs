@@ -72,17 +72,49 @@ pub fn search(
         results.partial = ready.partial.or(results.partial);
         Ok(pages::answer(query, &results, form, vault))
     })();
-    answered.unwrap_or_else(|err| Answer::Failed {
-        message: format!("`{}` cannot be searched: {}", vault.display(), told(err.as_ref())),
-        hint: Some(remedy_of(err.as_ref(), vault, &layout)),
-        usage: false,
+    answered.unwrap_or_else(|err| {
+        let Failed { message, hint } = Failed::of(err.as_ref(), vault, &layout);
+        Answer::Failed { message, hint: Some(hint), usage: false }
     })
 }
 
+/// Why a vault cannot be searched.
+#[derive(Debug)]
+pub struct Failed {
+    pub message: String,
+    pub hint: String,
+}
+
+impl Failed {
+    fn of(err: &(dyn std::error::Error + 'static), vault: &Path, layout: &Layout) -> Self {
+        Self {
+            message: format!("`{}` cannot be searched: {}", vault.display(), told(err)),
+            hint: remedy_of(err, vault, layout),
+        }
+    }
+}
+
 /// What can be asked, and why it is less than HEAD.
-struct Ready {
-    view: Arc<IndexView>,
-    partial: Option<String>,
+pub struct Ready {
+    pub view: Arc<IndexView>,
+    pub partial: Option<String>,
+}
+
+/// The last index and what was committed since.
+pub fn ready(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Ready, Failed> {
+    let layout = &settings.layout;
+    let ready = (|| -> Result<Ready, Box<dyn std::error::Error>> {
+        let history = Reader::open(vault)?;
+        let head = history.head()?.map(|it| it.commit);
+        let model = &|| models::for_a_command(settings, dirs);
+        view(vault, &history, head, layout, model, progress)
+    })();
+    ready.map_err(|err| Failed::of(err.as_ref(), vault, layout))
 }
 
 fn view(
@@ -447,7 +479,8 @@ fn index_remedy(err: &IndexError, folder: &Path) -> String {
     }
 }
 
-fn settings(vault: &Path, dirs: &Dirs) -> Settings {
+/// The settings that hold where no agent has read them.
+pub fn settings(vault: &Path, dirs: &Dirs) -> Settings {
     // A file that can't be read is the agent's to report; here the defaults serve.
     settings::load(vault, dirs, &[]).map(|it| it.settings).unwrap_or_default()
 }

@@ -248,6 +248,19 @@ impl IndexView {
         self.meaning.as_ref().map(|it| &*it.embedder)
     }
 
+    /// The same view, whose questions go to another's mouth: `wrap` is given the model and must give
+    /// one of the same space.
+    pub fn asking_by(
+        self: Arc<Self>,
+        wrap: impl FnOnce(Arc<dyn Embedder>) -> Arc<dyn Embedder>,
+    ) -> Arc<Self> {
+        let mut view = self;
+        if let Some(meaning) = Arc::get_mut(&mut view).and_then(|it| it.meaning.as_mut()) {
+            meaning.embedder = wrap(Arc::clone(&meaning.embedder));
+        }
+        view
+    }
+
     /// How far the vectors are.
     pub fn vectors(&self) -> Option<VectorCounts> {
         let meaning = self.meaning.as_ref()?;

@@ -6,6 +6,7 @@
 //! answer that is only a part of the truth says so.
 
 pub mod fuse;
+pub mod judge;
 pub mod query;
 pub mod results;
 
@@ -18,6 +19,7 @@ mod timely;
 mod times;
 
 pub use filter::{QueryError, check, is_day};
+pub use near::as_asked;
 pub use query::{Query, Rules};
 pub use rank::{in_part, nodes, search};
 pub use results::{BranchState, Hit, Neighbour, Node, Results};

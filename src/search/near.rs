@@ -44,6 +44,12 @@ pub(super) struct FoundNear {
     pub(super) cut: bool,
 }
 
+/// What of a query goes to the model.
+pub fn as_asked(text: &str) -> &str {
+    let text = text.trim();
+    &text[..text.floor_char_boundary(LONGEST_QUERY)]
+}
+
 /// The notes nearest to the text, at most `pool`.
 pub(super) fn branch(
     view: &IndexView,
@@ -59,7 +65,7 @@ pub(super) fn branch(
     if counts.vectors == 0 && counts.missing > 0 {
         return off("vectors are being made");
     }
-    let text = &text[..text.floor_char_boundary(LONGEST_QUERY)];
+    let text = as_asked(text);
     let is_one_word = text.split_whitespace().nth(1).is_none();
     if is_one_word && model.identity().backend == "static" && model.count(text) > MOST_PIECES {
         return off("the model does not know this word");

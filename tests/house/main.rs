@@ -16,6 +16,7 @@ mod corpus;
 mod crash;
 mod current;
 mod edits;
+mod evaluated;
 mod find;
 mod full;
 mod guard;
