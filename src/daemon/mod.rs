@@ -3,6 +3,7 @@
 //! Owns every thread. `boot` is the order of starting; stopping is its reverse.
 
 pub mod boot;
+pub mod builder;
 pub mod cause;
 pub mod changes;
 pub mod committer;
