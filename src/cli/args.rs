@@ -64,6 +64,10 @@ pub enum Command {
     Resume,
     /// Read the settings again, keeping the last good ones
     Reload,
+    /// Make the index, or a part of it, anew; the old one answers meanwhile
+    ///
+    /// An agent does it in the background, one at a time; `remd status` says how far it is.
+    Reindex(ReindexArgs),
     /// Take down what a killed agent left mounted; a running agent unmounts when it stops
     Unmount,
     /// The settings, and where each comes from
@@ -187,6 +191,23 @@ pub struct EvalArgs {
     /// With the notes that each branch found for each question
     #[arg(long, requires = "json")]
     pub paths: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReindexArgs {
+    /// What is made anew: `bm25` what words are found by, `embedding` the vectors, `tag` the catalog
+    /// of notes, tags and links
+    #[arg(long, value_name = "SCOPE", default_value = "all", value_parser = crate::daemon::reindex::SCOPES)]
+    pub scope: String,
+    /// End the one under way; the old index stays
+    #[arg(long, conflicts_with_all = ["scope", "dry_run"])]
+    pub cancel: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Say what would be made anew, and make nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Args)]

@@ -19,6 +19,7 @@ pub mod find;
 pub mod log;
 pub mod models;
 pub mod past;
+pub mod reindex;
 pub mod report;
 pub mod search;
 pub mod settings;
@@ -62,6 +63,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),
         Command::Reload => status::simple(&served()?, &dirs, Request::Reload, status::PROMPT),
+        Command::Reindex(args) => reindex::reindex(&served()?, &dirs, args),
         Command::Unmount => up::unmount(named, &dirs, cli.quiet),
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)

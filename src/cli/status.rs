@@ -68,7 +68,7 @@ fn wait_settled(vault: &Path, dirs: &Dirs, args: &StatusArgs) -> Result<Exit, Cl
 }
 
 /// Asks the agent. One that has the vault's lock and does not listen yet is given time to.
-fn ask_agent(
+pub fn ask_agent(
     vault: &Path,
     dirs: &Dirs,
     request: &Request,

@@ -34,6 +34,7 @@ use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
 use crate::daemon::packer::Packer;
 use crate::daemon::problems::{Level, Problems};
+use crate::daemon::reindex::Reindex;
 use crate::daemon::settings::Checker;
 use crate::daemon::unseen;
 use crate::history::{
@@ -215,6 +216,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         }),
         shelf: Latest::new(Shelf::default()),
         watch: Latest::new(None),
+        reindex: Reindex::default(),
         mount: Latest::new(MountState::Off),
         returned: Arc::default(),
         tally: Tally::default(),

@@ -6,19 +6,20 @@
 
 use std::hash::{Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
 use crate::base::fs::PathError;
-use crate::base::trouble::told;
+use crate::base::trouble::{Trouble, told};
 use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::problems::Level;
+use crate::daemon::reindex::{self, Stage};
 use crate::daemon::settings::{self, Reloaded};
 use crate::daemon::{health, pages};
-use crate::index::{Card, IndexView};
+use crate::index::{Card, IndexView, Scope};
 use crate::mount::{Answers, EntryKind, Unanswered};
 use crate::render::links::{Direction, Links};
 use crate::render::nodes::{Node, Nodes};
@@ -241,6 +242,58 @@ impl Desk {
         }
     }
 
+    fn reindex(&self, scope: Scope, dry_run: bool) -> Answer {
+        if !self.house.is_vault_there() {
+            let message = "The vault is not there".to_owned();
+            return Answer::Failed { message, hint: None, usage: false };
+        }
+        if let Some((scope, stage)) = self.house.reindex.under_way() {
+            return under_way(scope, stage);
+        }
+        if dry_run {
+            let notes = self.index_view().map_or(0, |it| it.counts().notes);
+            return Answer::Done { said: reindex::would(scope, notes), paths: Vec::new() };
+        }
+        match self.house.reindex.ask(scope, &self.metadata()) {
+            Ok(Ok(())) => {
+                // The indexer looks at once.
+                self.house.ledger.update(|_| {});
+                let said = format!(
+                    "{} is made anew in the background; the old one answers meanwhile. `remd status` \
+                     says how far it is, `remd reindex --cancel` ends it.",
+                    reindex::what(scope)
+                );
+                Answer::Done { said, paths: Vec::new() }
+            }
+            Ok(Err((scope, stage))) => under_way(scope, stage),
+            Err(err) => Answer::Failed {
+                message: format!("It cannot be begun: {}", told(&err)),
+                hint: Trouble::of(&err.source).map(|it| it.hint().to_owned()),
+                usage: false,
+            },
+        }
+    }
+
+    fn cancel_reindex(&self) -> Answer {
+        match self.house.reindex.call_off(&self.metadata()) {
+            Ok(Some(scope)) => {
+                self.house.ledger.update(|_| {});
+                let said = format!("Called off; {} stays as it was.", reindex::what_was(scope));
+                Answer::Done { said, paths: Vec::new() }
+            }
+            Ok(None) => Answer::No { said: "Nothing is being made anew.".to_owned(), hint: None },
+            Err(err) => Answer::Failed {
+                message: format!("It cannot be called off: {}", told(&err)),
+                hint: Trouble::of(&err.source).map(|it| it.hint().to_owned()),
+                usage: false,
+            },
+        }
+    }
+
+    fn metadata(&self) -> PathBuf {
+        self.house.vault.join(&self.house.settings.get().layout.metadata)
+    }
+
     fn page(&self, query: &Query, form: Form) -> Answer {
         match self.results(query, clock::now() + SEARCH_LIMIT) {
             Ok(results) => pages::answer(query, &results, form, &self.house.vault),
@@ -314,6 +367,15 @@ impl Desk {
     }
 }
 
+/// There is one already.
+fn under_way(scope: Scope, stage: Stage) -> Answer {
+    let (name, how_far) = (scope.name(), stage.text());
+    Answer::No {
+        said: format!("A reindex (`{name}`) is under way: {how_far}."),
+        hint: Some("Wait for its end, or end it with `remd reindex --cancel`.".to_owned()),
+    }
+}
+
 impl Handler for Desk {
     fn answer(&self, request: Request, caller: &Caller) -> Answer {
         match request {
@@ -333,6 +395,15 @@ impl Handler for Desk {
                 Answer::Done { said: "Committing goes on.".to_owned(), paths: Vec::new() }
             }
             Request::Reload => self.reload(),
+            Request::Reindex { scope, dry_run } => match Scope::named(&scope) {
+                Some(scope) => self.reindex(scope, dry_run),
+                None => Answer::Failed {
+                    message: format!("There is no scope `{scope}`"),
+                    hint: Some(format!("One of `{}`.", Scope::NAMES.join("`, `"))),
+                    usage: true,
+                },
+            },
+            Request::CancelReindex => self.cancel_reindex(),
         }
     }
 

@@ -13,8 +13,8 @@ use crate::index::IndexView;
 use crate::mount;
 use crate::render::counted;
 use crate::render::status::{
-    Agent, AtWork, Head, Index, Mount, NextVectors, Pending, Problem, Status, Troubled, Vectors,
-    Watch,
+    Agent, AtWork, Head, Index, Mount, NextVectors, Pending, Problem, Reindexing, Status, Troubled,
+    Vectors, Watch,
 };
 use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
@@ -108,7 +108,15 @@ pub fn status(house: &House) -> Status {
             committing: ledger.committing,
             unseen: unseen(house).map(str::to_owned),
         },
-        index: index(&shelf, commits_behind, ledger.head_since),
+        index: Index {
+            reindex: house.reindex.under_way().map(|(scope, stage)| Reindexing {
+                scope: scope.name().to_owned(),
+                done: stage.done,
+                all: stage.all,
+                text: stage.text(),
+            }),
+            ..index(&shelf, commits_behind, ledger.head_since)
+        },
         mount,
         watch: Watch {
             mode: match watch.as_ref().map(|it| &it.mode) {
@@ -317,6 +325,7 @@ fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
                 all: it.all,
             }),
         }),
+        ..Index::default()
     }
 }
 

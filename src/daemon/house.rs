@@ -15,6 +15,7 @@ use crate::base::{clock, fs};
 use crate::config::{Dirs, Settings};
 use crate::daemon::intake::Intake;
 use crate::daemon::problems::Problems;
+use crate::daemon::reindex::Reindex;
 use crate::daemon::settings::Checker;
 use crate::history::{Head, Reader};
 use crate::index::{IndexView, NextSpace};
@@ -50,6 +51,8 @@ pub struct House {
     /// The watcher's word.
     pub watch: Latest<Option<Latest<WatchStats>>>,
     pub mount: Latest<MountState>,
+    /// The index being made anew.
+    pub reindex: Reindex,
     /// Rung when another folder at the path turns out to be the vault: all begins anew with it.
     pub returned: Arc<tokio::sync::Notify>,
     /// What the mount has done so far.

@@ -174,6 +174,7 @@ impl Indexer {
         }
         if work.index.is_none() {
             self.make_folder(&work.layout)?;
+            self.take_up_reindex(&work.metadata);
             // Only what nothing was amiss with is searched before it is looked at as a whole.
             let open = if work.is_suspect { Index::open_with_models } else { Index::open_soon };
             work.is_suspect = true;
@@ -232,6 +233,13 @@ impl Indexer {
                 }
                 self.look_anew(&damage.to_string(), matches!(damage, Damage::Gone(_)));
                 work.index = None;
+                return Ok(());
+            }
+            if let Some(scope) = self.reindex(index, layout, metadata) {
+                // What it was built from is behind what is here: the rest follows when it is open.
+                let placed = work.index.take().map_or(Ok(()), |it| it.take_over(scope));
+                self.reindexed(scope, placed.map_err(Into::into), &work.metadata);
+                work.is_suspect = false;
                 return Ok(());
             }
             let is_new = newer.is_some();

@@ -24,6 +24,8 @@ pub mod offline;
 pub mod packer;
 pub mod pages;
 pub mod problems;
+pub mod reindex;
+pub mod reindexing;
 pub mod returned;
 pub mod settings;
 pub mod template;

@@ -16,6 +16,7 @@ use tantivy::{IndexWriter, TantivyDocument};
 
 use crate::base::fault;
 use crate::base::lock::DirLock;
+use crate::index::beside::Twin;
 use crate::index::card::Card;
 use crate::index::directory::Met;
 use crate::index::error::IndexError;
@@ -63,6 +64,8 @@ pub struct Index {
     pub(super) proof: Option<Proof>,
     /// Whether a build is under way, or was left off: it holds some notes, true for no commit.
     pub(super) is_unfinished: bool,
+    /// The one that this is built beside of, if it is.
+    pub(super) twin: Option<Twin>,
     pub(super) view: Arc<IndexView>,
     pub(super) room: Room,
     pub(super) met: Met,

@@ -10,6 +10,7 @@
 mod analyze;
 mod ask;
 pub mod bare;
+mod beside;
 mod card;
 mod directory;
 mod error;
@@ -41,6 +42,7 @@ mod view;
 mod words;
 
 pub use ask::Ask;
+pub use beside::{Beside, Scope};
 pub use card::{Card, Edge};
 pub use error::{IndexError, Opened, Why};
 pub use guard::Damage;

@@ -91,6 +91,7 @@ impl Index {
             cautious: false,
             proof: None,
             is_unfinished: false,
+            twin: None,
             room: Room::default(),
             met: Met::default(),
             view: IndexView::assemble(

@@ -66,7 +66,9 @@ impl<'a> Rebuild<'a> {
         // A build that the disk has no room for would fill it, and end for all that.
         index.room.check(&index.dir, total)?;
         // Names of notes go on from where they were: nothing old is ever taken for new.
-        let generation = format!("{}{:x}", schema_mark(), clock::unix_seconds()) + &suffix();
+        let own = || format!("{}{:x}", schema_mark(), clock::unix_seconds()) + &suffix();
+        let twin = index.twin.as_ref();
+        let generation = twin.map_or_else(own, |it| it.generation.clone());
         let stores = Stores::create(&index.dir, &generation)?;
         let folder = keyword_dir(&index.dir);
         fs::create_dir(&folder).map_err(StoreError::from)?;
@@ -83,6 +85,7 @@ impl<'a> Rebuild<'a> {
         index.state = State::new(&index.layout);
         if let Some((vectors, disk)) = index.vectors.as_mut().zip(index.disk.as_ref()) {
             vectors.set_generation(&disk.generation);
+            vectors.begin_files_at(index.twin.as_ref().map_or(0, |it| it.first_file));
         }
         Ok(Self::begun(index, total, old))
     }
@@ -158,8 +161,12 @@ impl<'a> Rebuild<'a> {
     ) -> Result<bool, IndexError> {
         self.progress.done += 1;
         if role.is_indexed() {
-            let card = Arc::new(Card::new(self.index.next_id, path, blob, role, doc));
-            self.index.next_id += 1;
+            let twin = self.index.twin.as_ref();
+            let number = twin.and_then(|it| it.number_of(path, blob, role)).unwrap_or_else(|| {
+                self.index.next_id += 1;
+                self.index.next_id - 1
+            });
+            let card = Arc::new(Card::new(number, path, blob, role, doc));
             let old = self.index.state.put(Arc::clone(&card));
             // The disk may have what the state does not know.
             let was_there = old.is_some() || self.index.cautious;

@@ -244,6 +244,21 @@ impl Spaces {
         self.all().map(Vectors::highest).max().unwrap_or(0)
     }
 
+    /// Who makes the vectors that are wanted.
+    pub(super) fn embedder(&self) -> Arc<dyn Embedder> {
+        self.worked_at().embedder()
+    }
+
+    /// The highest number that a next file would have.
+    pub(super) fn next_file(&self) -> u64 {
+        self.all().map(Vectors::next_file).max().unwrap_or(0)
+    }
+
+    /// Gives no file a lower number.
+    pub(super) fn begin_files_at(&mut self, number: u64) {
+        self.all_mut().for_each(|it| it.begin_files_at(number));
+    }
+
     fn owes_next(&self) -> bool {
         self.next.as_ref().is_some_and(|it| it.missing() > 0)
     }

@@ -14,6 +14,7 @@ use crate::index::testing::{
 use crate::index::{Ask, Index, IndexError, IndexReader, Opened, Update, Why};
 use crate::vault::{CommitId, Layout, VaultPath};
 
+mod beside;
 mod kills;
 
 mod spaces;

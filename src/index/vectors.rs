@@ -434,6 +434,21 @@ impl Vectors {
         spaces.iter().map(std::fs::DirEntry::path).collect()
     }
 
+    /// Who makes them.
+    pub(super) fn embedder(&self) -> Arc<dyn Embedder> {
+        Arc::clone(&self.embedder)
+    }
+
+    /// The number of the next file.
+    pub(super) fn next_file(&self) -> u64 {
+        self.next_file
+    }
+
+    /// Gives no file a lower number.
+    pub(super) fn begin_files_at(&mut self, number: u64) {
+        self.next_file = self.next_file.max(number);
+    }
+
     /// Goes on with the index of this generation.
     pub(super) fn set_generation(&mut self, generation: &str) {
         self.heading.generation = generation.to_owned();

@@ -243,6 +243,11 @@ impl IndexView {
         Ok(keyword::shares(&self.ground()?, ask, candidate)?)
     }
 
+    /// The highest number of a living note.
+    pub(super) fn highest_number(&self) -> u64 {
+        self.state.cards().map(|it| it.id).max().unwrap_or(0)
+    }
+
     /// The model that the vectors are of; `None` where none is in use.
     pub fn embedder(&self) -> Option<&dyn Embedder> {
         self.meaning.as_ref().map(|it| &*it.embedder)

@@ -167,9 +167,23 @@ pub struct Index {
     /// The vectors beside the words; `None` where no model is in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vectors: Option<Vectors>,
+    /// While it is made anew beside the one that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reindex: Option<Reindexing>,
     /// How many notes are not read as they stand, and the first of them with the reasons.
     pub troubled_notes: usize,
     pub troubled: Vec<Troubled>,
+}
+
+/// An index, or a part of it, that is made anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reindexing {
+    /// `all`, `bm25`, `embedding`, `tag`.
+    pub scope: String,
+    pub done: usize,
+    pub all: usize,
+    /// How far it is, for people.
+    pub text: String,
 }
 
 /// How far the vectors of the notes are.
@@ -325,6 +339,9 @@ fn lines(status: &Status, now: i64) -> Vec<(&'static str, String)> {
         lines.push(("at work", it.text(now)));
     }
     lines.push(("index", index_line(status)));
+    if let Some(it) = &status.index.reindex {
+        lines.push(("reindex", format!("{}: {} (`remd reindex --cancel`)", it.scope, it.text)));
+    }
     if let Some(vectors) = &status.index.vectors {
         lines.push(("vectors", vectors_line(vectors)));
     }

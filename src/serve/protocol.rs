@@ -42,14 +42,21 @@ pub enum Request {
     Resume,
     /// Reads the settings again.
     Reload,
+    /// Makes the index, or the part of it that `scope` names, anew in the background.
+    Reindex {
+        scope: String,
+        dry_run: bool,
+    },
+    /// Calls that off.
+    CancelReindex,
 }
 
 impl Request {
     /// Whether it changes how the agent goes on: never carried out for somebody who is gone.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Accept { dry_run } => !dry_run,
-            Self::Pause | Self::Resume | Self::Reload => true,
+            Self::Accept { dry_run } | Self::Reindex { dry_run, .. } => !dry_run,
+            Self::Pause | Self::Resume | Self::Reload | Self::CancelReindex => true,
             Self::Status | Self::Settle { .. } | Self::Search { .. } => false,
         }
     }
@@ -90,6 +97,11 @@ pub enum Answer {
     Done {
         said: String,
         paths: Vec<String>,
+    },
+    /// A no that is no fault: there is nothing to do, or it is under way already.
+    No {
+        said: String,
+        hint: Option<String>,
     },
     Failed {
         message: String,

@@ -42,6 +42,7 @@ mod providers;
 mod pruned;
 mod reach;
 mod refused;
+mod reindex;
 mod scale;
 mod semantics;
 mod service;
