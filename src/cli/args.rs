@@ -50,6 +50,16 @@ pub enum Command {
     /// if there is one. Figures are means over all questions: recall among the first 1, 5 and 10,
     /// whether one of the first 5 answers, one by the rank of the first that does, nDCG@10.
     Eval(EvalArgs),
+    /// The notes nearest to one, by their meaning; the same as `similar/<path>` under the mount
+    Similar(SimilarArgs),
+    /// Long-term notes that answer a question: path, name, description
+    Nodes(NodesArgs),
+    /// From notes along their links, nearest first
+    Traverse(TraverseArgs),
+    /// The long-term notes as a graph, with the notes of days that they link to
+    Graph(GraphArgs),
+    /// The tags, and how many notes have each
+    Tags(TagsArgs),
     /// The history of the vault or of one path, newest first
     Log(LogArgs),
     /// One commit: message and changes
@@ -157,12 +167,17 @@ pub struct SearchOptions {
     /// Only notes with this tag (repeatable)
     #[arg(long, value_name = "TAG")]
     pub tag: Vec<String>,
-    /// Only hits with at least this score
+    /// Only hits with at least this score. The best by words has 1 (a little more where a time or a
+    /// name counts), what has no word of the query at most half; with --vector-weight or
+    /// `search.fusion: rrf` at most 0.0164, or the one branch's own score where one answers
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub min_score: Option<f32>,
     /// Fuse by rank with this share of vectors (0 to 1) instead of by score
     #[arg(long, value_name = "SHARE")]
     pub vector_weight: Option<f64>,
+    /// The conversation that asks, by any name: an agent gives it no passage twice within a day
+    #[arg(long, value_name = "ID")]
+    pub context: Option<String>,
     /// Say how each score came about
     #[arg(long)]
     pub explain: bool,
@@ -208,6 +223,83 @@ pub struct ReindexArgs {
     /// Say what would be made anew, and make nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SimilarArgs {
+    /// The note: its path in the vault, or its name as in a link
+    #[arg(value_name = "PATH")]
+    pub path: String,
+    /// At most so many notes, 1 to 200
+    #[arg(short = 'n', long = "limit", default_value_t = crate::search::SIMILAR)]
+    pub limit: usize,
+    /// One JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Markdown with links
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct NodesArgs {
+    /// The words; as for `search`
+    #[arg(required = true, value_name = "QUERY")]
+    pub words: Vec<String>,
+    /// At most so many notes, 1 to 200
+    #[arg(short = 'n', long = "limit", default_value_t = 20)]
+    pub limit: usize,
+    /// Only notes with at least this score
+    #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
+    pub min_score: Option<f32>,
+    /// One JSON object
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Markdown with links
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TraverseArgs {
+    /// Where to begin: paths in the vault, or names as in a link
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// How many links far; 0 is the notes themselves
+    #[arg(long, default_value_t = 1)]
+    pub depth: usize,
+    /// `forward` (what a note links to), `backward` (what links to it) or `both`
+    #[arg(long, default_value = "both")]
+    pub direction: String,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TagsArgs {
+    /// Which page of the list
+    #[arg(long, default_value_t = 1, value_parser = at_least_one)]
+    pub page: usize,
+    /// How many tags a page, at most 1000
+    #[arg(long, default_value_t = 100, value_parser = at_least_one)]
+    pub page_size: usize,
+    /// By the number of notes instead of by name
+    #[arg(long)]
+    pub by_count: bool,
+    /// The last or the largest first
+    #[arg(long)]
+    pub descending: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ pub mod args;
 pub mod eval;
 pub mod find;
 pub mod log;
+mod look;
 pub mod models;
 pub mod past;
 pub mod reindex;
@@ -56,6 +57,11 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Status(args) => status::status(&served()?, &dirs, args),
         Command::Search(args) => search::search(&served()?, &dirs, args),
         Command::Eval(args) => eval::eval(&served()?, &dirs, args),
+        Command::Similar(args) => look::similar(&served()?, &dirs, args),
+        Command::Nodes(args) => look::nodes(&served()?, &dirs, args),
+        Command::Traverse(args) => look::traverse(&served()?, &dirs, args),
+        Command::Graph(args) => look::graph(&served()?, &dirs, args),
+        Command::Tags(args) => look::tags(&served()?, &dirs, args),
         Command::Log(args) => past::log(&vault()?, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),

@@ -33,6 +33,7 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         tags: options.tag.clone(),
         min_score: options.min_score,
         vector_weight: options.vector_weight,
+        context: options.context.clone(),
         explain: options.explain,
     };
     // Here, not only where it is answered: the wire has no words for some wrong values.
@@ -49,11 +50,31 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         _ => Form::Text,
     };
     let request = Request::Search { query: query.clone(), form };
+    ask(vault, dirs, &request, &|unseen, progress| match query.context {
+        // Nobody would know what it was given.
+        Some(_) => Err(CliError::new("No agent is there that remembers the conversation")
+            .hint("Start it (`remd up`), or leave `--context` out.")
+            .exit(Exit::NoAgent)),
+        None => Ok(offline::search(vault, dirs, &query, form, unseen, progress)),
+    })
+}
+
+/// Answers where no agent does; takes why nobody has looked at the disk.
+pub(super) type Offline<'a> =
+    &'a dyn Fn(&'static str, &dyn Fn(usize, usize)) -> Result<Answer, CliError>;
+
+/// Asks the agent, or the last index where none runs, and prints the page.
+pub(super) fn ask(
+    vault: &Path,
+    dirs: &Dirs,
+    request: &Request,
+    offline: Offline<'_>,
+) -> Result<Exit, CliError> {
     // Whoever serves another folder of this path has another one's notes; where none is there, the
     // agent still has those of the last commit.
     let mut sockets = dirs.sockets(vault)?;
     sockets.truncate(1);
-    let asked = client::ask_any(&sockets, &request, LIMIT);
+    let asked = client::ask_any(&sockets, request, LIMIT);
     let unseen = match &asked {
         Err(AskError::NobodyThere) => Some(offline::NO_AGENT),
         Err(AskError::Silent | AskError::Deadline(_)) => {
@@ -68,7 +89,7 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
             find::require(vault)?;
             let bar = Bar::new();
             let at = |done, all| bar.at("indexing", done, all);
-            let answer = offline::search(vault, dirs, &query, form, unseen, &at);
+            let answer = offline(unseen, &at)?;
             drop(bar);
             answer
         }

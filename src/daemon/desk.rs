@@ -15,6 +15,7 @@ use crate::base::fs::PathError;
 use crate::base::trouble::{Trouble, told};
 use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
+use crate::daemon::looks::{self, Ground};
 use crate::daemon::problems::Level;
 use crate::daemon::reindex::{self, Stage};
 use crate::daemon::settings::{self, Reloaded};
@@ -22,10 +23,11 @@ use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView, Scope};
 use crate::mount::{Answers, EntryKind, Unanswered};
 use crate::render::links::{Direction, Links};
-use crate::render::nodes::{Node, Nodes};
+use crate::render::nodes::Nodes;
 use crate::render::status::Status;
 use crate::render::{AsOf, counted};
-use crate::search::{self, Neighbour, Query, QueryError, Results};
+use crate::search::contexts::Contexts;
+use crate::search::{self, Look, Neighbour, Query, QueryError, Results};
 use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
 use crate::vault::VaultPath;
@@ -52,11 +54,12 @@ pub struct Desk {
     house: House,
     /// Gone while the agent stops.
     watcher: Option<Weak<Watcher>>,
+    contexts: Contexts,
 }
 
 impl Desk {
     pub fn new(house: House, watcher: Option<Weak<Watcher>>) -> Self {
-        Self { house, watcher }
+        Self { house, watcher, contexts: Contexts::default() }
     }
 
     /// Reads the settings again; keeps the last good ones where that fails.
@@ -306,7 +309,22 @@ impl Desk {
         let Some(view) = shelf.view else {
             return Ok(pages::not_ready(shelf.progress));
         };
-        let mut results = self.believed(&view, query, until)?;
+        let now = clock::now();
+        let named = query.context.as_deref();
+        let (given, expired) = named.map(|it| self.contexts.given(it, now)).unwrap_or_default();
+        let rules = settings::rules(&self.house.settings.get());
+        let search = || search::search_but(&view, query, rules, until, &given);
+        let mut results = match self.trusted(&view, search) {
+            None => pages::damaged(view.at()),
+            Some(found) => {
+                let (mut results, skipped) = found?;
+                results.dedup = named.map(|it| {
+                    let before = (given.len(), expired);
+                    self.contexts.finish(it, before, skipped, &results.hits, now)
+                });
+                results
+            }
+        };
         results.commits_behind = health::commits_behind(&self.house);
         results.edits_uncommitted = health::edits_uncommitted(&self.house);
         results.kept_out = health::kept_out(&self.house);
@@ -328,24 +346,46 @@ impl Desk {
         }
     }
 
+    /// What is seen beside a search.
+    fn look(&self, look: &Look, form: Form) -> Answer {
+        let until = clock::now() + SEARCH_LIMIT;
+        let seen = self.grounded(|ground| looks::answer(ground, look, form, until));
+        seen.unwrap_or_else(|err| Answer::Failed {
+            message: err.to_string(),
+            hint: Some("Ask again in a moment.".to_owned()),
+            usage: false,
+        })
+    }
+
+    /// What is asked of the index as it is now.
+    fn grounded<T>(&self, ask: impl FnOnce(&Ground<'_>) -> T) -> Result<T, Unanswered> {
+        let shelf = self.house.shelf.get();
+        let not_yet = |why: &str| Unanswered::NotYet(why.to_owned());
+        let view = shelf.view.ok_or_else(|| not_yet("the index is being opened"))?;
+        let as_of = |is_asked: &dyn Fn(&Card) -> bool| self.as_of(&view, is_asked);
+        let ground = Ground {
+            view: &view,
+            as_of: &as_of,
+            partial: self.unfinished(shelf.progress, &view),
+            rules: settings::rules(&self.house.settings.get()),
+            vault: &self.house.vault,
+        };
+        self.trusted(&view, || ask(&ground))
+            .ok_or_else(|| not_yet("another program changed the index's files"))
+    }
+
     /// What a view says, unless somebody touched the files that it reads.
-    fn believed(
-        &self,
-        view: &IndexView,
-        query: &Query,
-        until: Instant,
-    ) -> Result<Results, QueryError> {
-        let rules = settings::rules(&self.house.settings.get());
+    fn trusted<T>(&self, view: &IndexView, ask: impl FnOnce() -> T) -> Option<T> {
         // What was written over may be anything, and the library trusts it.
-        let answered = catch_unwind(AssertUnwindSafe(|| search::search(view, query, rules, until)));
+        let answered = catch_unwind(AssertUnwindSafe(ask));
         match (view.check(), answered) {
-            (Ok(()), Ok(answered)) => answered,
+            (Ok(()), Ok(answered)) => Some(answered),
             (Ok(()), Err(fault)) => resume_unwind(fault),
             (Err(damage), _) => {
                 tracing::debug!(%damage, "an answer is thrown away");
                 // The indexer looks at once.
                 self.house.ledger.update(|_| {});
-                Ok(pages::damaged(view.at()))
+                None
             }
         }
     }
@@ -384,6 +424,7 @@ impl Handler for Desk {
                 self.settle(Duration::from_millis(timeout_ms), caller)
             }
             Request::Search { query, form } => self.page(&query, form),
+            Request::Look { look, form } => self.look(&look, form),
             Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {
                 self.house.intake.set_paused(true);
@@ -442,29 +483,17 @@ impl Answers for Desk {
     }
 
     fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered> {
-        let shelf = self.house.shelf.get();
-        let Some(view) = shelf.view else {
-            return Err(Unanswered::NotYet("the index is being opened".to_owned()));
-        };
-        let rules = settings::rules(&self.house.settings.get());
-        let hits = search::nodes(&view, query, rules, until)
-            .map_err(|err| Unanswered::Refused(err.to_string()))?;
-        let digest = self.house.settings.get().layout.digest;
-        let hits: Vec<Node> = hits
-            .into_iter()
-            .map(|it| Node {
-                path: it.path,
-                name: it.name,
-                description: it.description,
-                score: it.score,
-            })
-            .collect();
-        Ok(Nodes {
-            candidates: hits.len(),
-            hits,
-            as_of: self.as_of(&view, |it| it.path.is_within(digest.as_bytes())),
-            partial: self.unfinished(shelf.progress, &view),
-        })
+        self.grounded(|ground| looks::nodes(ground, query, until))?
+            .map_err(|err| Unanswered::Refused(err.to_string()))
+    }
+
+    fn similar(
+        &self,
+        path: &VaultPath,
+        limit: usize,
+        until: Instant,
+    ) -> Result<Option<Results>, Unanswered> {
+        self.grounded(|ground| looks::similar(ground, path, limit, until))
     }
 
     fn entry(&self, path: &VaultPath) -> Option<EntryKind> {

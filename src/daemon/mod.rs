@@ -19,6 +19,7 @@ pub mod index_told;
 pub mod indexer;
 pub mod intake;
 pub mod keeper;
+mod looks;
 pub mod models;
 pub mod offline;
 pub mod packer;

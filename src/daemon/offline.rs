@@ -13,15 +13,16 @@ use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
-use crate::daemon::{cause, changes, ground, health, models, pages, settings};
+use crate::daemon::{cause, changes, ground, health, looks, models, pages, settings};
 use crate::embed::Embedder;
 use crate::history::{OpenError, ReadError, Reader};
-use crate::index::{Index, IndexError, IndexReader, IndexView, Update};
+use crate::index::{Card, Index, IndexError, IndexReader, IndexView, Update};
 use crate::mount;
+use crate::render::AsOf;
 use crate::render::status::{
     Agent, Head, Index as IndexStatus, Mount, Pending, Problem, Status, Watch,
 };
-use crate::search::{self, Query};
+use crate::search::{self, Look, Query};
 use crate::serve::{Answer, Form};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
@@ -92,6 +93,49 @@ impl Failed {
             hint: remedy_of(err, vault, layout),
         }
     }
+}
+
+/// Looks at the last index and what was committed since.
+pub fn look(
+    vault: &Path,
+    dirs: &Dirs,
+    look: &Look,
+    form: Form,
+    unseen: &'static str,
+    progress: &dyn Fn(usize, usize),
+) -> Answer {
+    let settings = settings(vault, dirs);
+    let rules = settings::rules(&settings);
+    let layout = settings.layout.clone();
+    let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
+        let history = Reader::open(vault)?;
+        let head = history.head()?.map(|it| it.commit);
+        let model = &|| models::for_a_command(&settings, dirs);
+        let ready = view(vault, &history, head, &layout, model, progress)?;
+        let commits_behind = match (ready.view.at(), head) {
+            (Some(at), Some(head)) if at != head => history.count_between(Some(at), head, 1000)?,
+            _ => 0,
+        };
+        let as_of = |is_asked: &dyn Fn(&Card) -> bool| AsOf {
+            at: ready.view.at(),
+            commits_behind,
+            unseen: Some(unseen),
+            notes_in_part: search::in_part(&ready.view, is_asked),
+            ..AsOf::default()
+        };
+        let ground = looks::Ground {
+            view: &ready.view,
+            as_of: &as_of,
+            partial: ready.partial.clone(),
+            rules,
+            vault,
+        };
+        Ok(looks::answer(&ground, look, form, clock::now() + SEARCH_LIMIT))
+    })();
+    answered.unwrap_or_else(|err| {
+        let Failed { message, hint } = Failed::of(err.as_ref(), vault, &layout);
+        Answer::Failed { message, hint: Some(hint), usage: false }
+    })
 }
 
 /// What can be asked, and why it is less than HEAD.

@@ -43,6 +43,7 @@ pub fn not_ready(progress: Option<Progress>) -> Results {
         }),
         ranking: String::new(),
         fusion: None,
+        dedup: None,
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Card {
     pub tags: Box<[Box<str>]>,
     /// `YYYY-MM-DD`, from the path, else from the frontmatter.
     pub date: Option<Box<str>>,
+    /// The target that replaced the note, empty where none is named; `None` for one that holds.
+    pub superseded: Option<Box<str>>,
     /// First and last line of each chunk, 1-based, inclusive.
     pub chunks: Box<[(u32, u32)]>,
     pub links: Box<[Edge]>,
@@ -54,6 +56,7 @@ impl Card {
             description: doc.description.as_deref().map(Into::into),
             tags: doc.tags.iter().map(|it| it.as_str().into()).collect(),
             date: date_of(path).or(doc.date.as_deref()).map(Into::into),
+            superseded: doc.superseded.as_deref().map(Into::into),
             chunks: doc.chunks.iter().map(|it| (it.start_line, it.end_line)).collect(),
             links: doc.links.iter().map(Edge::from).collect(),
             problems: doc.problems.iter().map(|it| it.as_str().into()).collect(),
@@ -96,6 +99,8 @@ pub(super) struct CatalogLine<'a> {
     tags: Box<[Box<str>]>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     date: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    superseded: Option<Box<str>>,
     #[serde(default)]
     lines: Box<[(u32, u32)]>,
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
@@ -166,6 +171,7 @@ impl<'a> CatalogLine<'a> {
             description: card.description.clone(),
             tags: card.tags.clone(),
             date: card.date.clone(),
+            superseded: card.superseded.clone(),
             lines: card.chunks.clone(),
             problems: card.problems.clone(),
         }
@@ -186,6 +192,7 @@ impl<'a> CatalogLine<'a> {
             description: self.description,
             tags: self.tags,
             date: self.date,
+            superseded: self.superseded,
             chunks: self.lines,
             links: Box::default(),
             problems: self.problems,
@@ -285,6 +292,7 @@ mod tests {
                 name: "A \u{2028} name".into(),
                 description: Some("d\n\"e\"".into()),
                 tags: vec!["x/y".into()],
+                superseded: Some("new".into()),
                 problems: ["line 3: key `a` twice".into()].into(),
                 links: vec![Link {
                     kind: LinkKind::Wiki,

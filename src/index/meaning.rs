@@ -252,6 +252,18 @@ impl Meaning {
         Some(self.exactly(query, card, block_at, *row as usize))
     }
 
+    /// The mean of a note's vectors; `None` where it has none.
+    pub(super) fn direction(&self, card: &Card) -> Option<Vector> {
+        let (block, group) = self.find(card.id)?;
+        let block = &self.blocks[block];
+        let mut sum = vec![0.0_f32; self.embedder.identity().dimension];
+        for row in block.rows_of(group) {
+            let vector = Vector::from_halves(&block.halves(row)).ok()?;
+            sum.iter_mut().zip(vector.parts()).for_each(|(sum, part)| *sum += part);
+        }
+        Vector::new(sum).ok()
+    }
+
     fn find(&self, id: u64) -> Option<(usize, usize)> {
         self.blocks.iter().enumerate().rev().find_map(|(at, it)| Some((at, it.group_of(id)?)))
     }

@@ -55,6 +55,7 @@ pub use room::Room;
 pub use shelf::Passage;
 pub use spaces::{Models, NextSpace};
 pub use state::Tie;
+pub use state::leads::{Goal, Lead};
 pub use task::{Made, Task};
 pub use vectors::VectorsError;
 pub use view::{Building, Counts, IndexView, VectorCounts};

@@ -5,6 +5,8 @@
 //!
 //! **Invariant:** a path has at most one living card, and the counts are those of the living.
 
+pub mod leads;
+
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::{Arc, OnceLock};

@@ -21,7 +21,7 @@ use crate::index::state::State;
 use crate::vault::{Layout, NoteDoc, VaultPath};
 
 /// Changes when a line changes its meaning.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 type ByPath<T> = HashMap<VaultPath, T, BuildHasherDefault<Quick>>;
 

@@ -24,6 +24,7 @@ use crate::index::living::Living;
 use crate::index::meaning::{Meaning, Near, Nearest};
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
+use crate::index::state::leads::{Goal, Lead};
 use crate::index::state::{State, Tie};
 use crate::index::tally::Graves;
 use crate::vault::{CommitId, Layout, VaultPath};
@@ -220,6 +221,31 @@ impl IndexView {
         }
         memo.insert(path.clone(), Arc::clone(&ties));
         ties
+    }
+
+    /// The links of a note with what each leads to, those to itself aside.
+    pub fn leads(&self, card: &Arc<Card>) -> Vec<Lead> {
+        self.state.leads(card)
+    }
+
+    /// The links that lead to a place, by the notes they stand in.
+    pub fn leads_to(&self, goal: &Goal) -> Vec<Lead> {
+        self.state.leads_to(goal)
+    }
+
+    /// The note that a link with this target in the note `from` leads to.
+    pub fn meant_from(&self, from: &VaultPath, target: &str) -> Option<&Arc<Card>> {
+        self.state.meant(from, target)
+    }
+
+    /// The note that a person calls so: its path, or what a link at the vault's root would say.
+    pub fn meant(&self, name: &str) -> Option<&Arc<Card>> {
+        self.state.meant_anywhere(name)
+    }
+
+    /// The mean of a note's vectors; `None` where it has none.
+    pub fn direction(&self, card: &Card) -> Option<Vector> {
+        self.meaning.as_ref()?.direction(card)
     }
 
     /// What the index takes on the disk.

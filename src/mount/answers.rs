@@ -26,6 +26,15 @@ pub trait Answers: Send + Sync + 'static {
     /// Ranked notes of the digest, by `until` at the latest.
     fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered>;
 
+    /// The notes nearest to one, by `until` at the latest; `None` for a note that the index does not
+    /// know.
+    fn similar(
+        &self,
+        path: &VaultPath,
+        limit: usize,
+        until: Instant,
+    ) -> Result<Option<Results>, Unanswered>;
+
     /// What the index knows under this path.
     fn entry(&self, path: &VaultPath) -> Option<EntryKind>;
 

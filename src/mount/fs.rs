@@ -21,7 +21,7 @@ use crate::mount::make;
 use crate::mount::page::{Content, Limits, Page, PageError, PageKey, Pages};
 use crate::mount::recent::Recent;
 use crate::mount::tally::Tally;
-use crate::mount::tree::{self, About, NameError, Node, Step};
+use crate::mount::tree::{self, About, Form, NameError, Node, Step};
 use crate::vault::VaultPath;
 
 /// How long the kernel may believe what cannot change.
@@ -155,6 +155,10 @@ impl VaultFs {
             Ok(Step::InVault(path)) => match self.inner.answers.entry(&path) {
                 Some(EntryKind::Note) => Node::Note(path),
                 Some(EntryKind::Folder) => Node::Folder(path),
+                None => return reply(Err(NameError::Absent.into())),
+            },
+            Ok(Step::InSimilar(path)) => match self.inner.similar_node(&path) {
+                Some(node) => node,
                 None => return reply(Err(NameError::Absent.into())),
             },
             Ok(Step::InRanking(asked)) => {
@@ -333,8 +337,10 @@ impl Inner {
             time: self.mounted,
             ttl: Duration::ZERO,
         });
-        let fixed =
-            matches!(inode.key.node, Node::Root | Node::Readme | Node::Ask(..) | Node::Notes);
+        let fixed = matches!(
+            inode.key.node,
+            Node::Root | Node::Readme | Node::Ask(..) | Node::Notes | Node::Similars
+        );
         Entry { attr, ttl: if fixed { LONG } else { Duration::ZERO } }
     }
 
@@ -410,12 +416,34 @@ impl Inner {
             {
                 self.recent_items()
             }
-            Node::Ask(..) | Node::Notes => Vec::new(),
+            Node::Ask(..) | Node::Notes | Node::Similars => Vec::new(),
+            Node::SimilarFolder(folder) => {
+                let entries = self.answers.entries(folder).into_iter();
+                let similar = entries.filter_map(|(name, kind)| {
+                    let path = folder.join(&name).ok()?;
+                    Some(match kind {
+                        EntryKind::Note => item(name, Kind::File, Node::Similar(path, Form::Text)),
+                        EntryKind::Folder => item(name, Kind::Folder, Node::SimilarFolder(path)),
+                    })
+                });
+                similar.collect()
+            }
             Node::Folder(folder) => {
                 let entries = self.answers.entries(folder).into_iter();
                 entries.filter_map(|(name, kind)| entry(folder, name, kind)).collect()
             }
             _ => return None,
+        })
+    }
+
+    /// What stands below `similar/` under the path of a note, of a folder, or of a note and a form.
+    fn similar_node(&self, path: &VaultPath) -> Option<Node> {
+        tree::similar_forms(path).into_iter().find_map(|(path, form)| {
+            match self.answers.entry(&path)? {
+                EntryKind::Note => Some(Node::Similar(path, form)),
+                EntryKind::Folder if form == Form::Text => Some(Node::SimilarFolder(path)),
+                EntryKind::Folder => None,
+            }
         })
     }
 

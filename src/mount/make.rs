@@ -15,7 +15,7 @@ use crate::mount::answers::{Answers, Unanswered};
 use crate::mount::page::{Content, Page, PageError, PageKey};
 use crate::mount::tree::{self, About, Form, Node};
 use crate::render;
-use crate::search::Results;
+use crate::search::{Query, Results, SIMILAR};
 
 /// The page of `key`, as the answers are now.
 pub fn page(
@@ -70,6 +70,20 @@ pub fn page(
             let fleeting = results.partial.is_some();
             Ok(Page::new(Content::Ranking(ranking(&results, answers.vault_root())), fleeting))
         }
+        Node::Similar(path, form) => {
+            let results = answers.similar(path, SIMILAR, until)?.ok_or(PageError::Absent)?;
+            let query = Query { limit: SIMILAR, ..Query::new(path.to_string()) };
+            bytes(
+                match form {
+                    Form::Text => render::results::text(&results),
+                    Form::Json => render::results::json(&query, &results),
+                    Form::Markdown => {
+                        render::results::markdown(&query, &results, answers.vault_root())
+                    }
+                },
+                results.partial.is_some(),
+            )
+        }
         Node::Neighbours(path, direction) => {
             let links = answers.links(path, *direction).ok_or(PageError::Absent)?;
             bytes(render::links::text(path, *direction, &links), false)
@@ -78,6 +92,8 @@ pub fn page(
         | Node::Ask(..)
         | Node::Ranked(..)
         | Node::Notes
+        | Node::Similars
+        | Node::SimilarFolder(_)
         | Node::Folder(_)
         | Node::Note(_) => Err(PageError::Absent),
     }

@@ -337,6 +337,7 @@ fn is_question(node: &Node) -> bool {
         Node::Answer(About::Passages | About::Nodes | About::Links, ..)
             | Node::Ranking(_)
             | Node::Ranked(..)
+            | Node::Similar(..)
     )
 }
 

@@ -21,7 +21,7 @@ pub const MAX_NAME: usize = 1024;
 
 /// The fixed entries of the root, as they are listed.
 pub const ROOT: &[&str] =
-    &["README.md", "links", "nodes", "note", "search", "status.json", "status.md"];
+    &["README.md", "links", "nodes", "note", "search", "similar", "status.json", "status.md"];
 
 /// A place in the mount.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -46,6 +46,12 @@ pub enum Node {
     Note(VaultPath),
     /// `note/<path>/links` or `note/<path>/backlinks`.
     Neighbours(VaultPath, Direction),
+    /// `similar/`.
+    Similars,
+    /// `similar/<folder>/`.
+    SimilarFolder(VaultPath),
+    /// `similar/<path>`.
+    Similar(VaultPath, Form),
 }
 
 /// What a question is asked about.
@@ -77,6 +83,8 @@ pub enum Step {
     Node(Node),
     /// Whether there is a note or a folder is for the index to say.
     InVault(VaultPath),
+    /// The same below `similar/`, where a form may stand behind the note's own name.
+    InSimilar(VaultPath),
     /// Which links there are is for the answer to say.
     InRanking(Asked),
 }
@@ -106,6 +114,8 @@ impl Node {
                 | Self::Notes
                 | Self::Folder(_)
                 | Self::Note(_)
+                | Self::Similars
+                | Self::SimilarFolder(_)
         )
     }
 
@@ -113,7 +123,11 @@ impl Node {
     pub fn is_of_a_view(&self) -> bool {
         matches!(
             self,
-            Self::Answer(..) | Self::Ranking(_) | Self::Ranked(..) | Self::Neighbours(..)
+            Self::Answer(..)
+                | Self::Ranking(_)
+                | Self::Ranked(..)
+                | Self::Neighbours(..)
+                | Self::Similar(..)
         )
     }
 }
@@ -140,6 +154,12 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
         Node::Folder(folder) => {
             return folder.join(name).map(Step::InVault).map_err(|_| NameError::Absent);
         }
+        Node::Similars => {
+            return VaultPath::new(name).map(Step::InSimilar).map_err(|_| NameError::Absent);
+        }
+        Node::SimilarFolder(folder) => {
+            return folder.join(name).map(Step::InSimilar).map_err(|_| NameError::Absent);
+        }
         Node::Note(path) => match name {
             b"links" => Node::Neighbours(path.clone(), Direction::Out),
             b"backlinks" => Node::Neighbours(path.clone(), Direction::In),
@@ -149,9 +169,21 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
         | Node::Status(_)
         | Node::Answer(..)
         | Node::Ranked(..)
-        | Node::Neighbours(..) => return Err(NameError::NotFolder),
+        | Node::Neighbours(..)
+        | Node::Similar(..) => return Err(NameError::NotFolder),
     };
     Ok(Step::Node(node))
+}
+
+/// The names that a note may have below `similar/`, with the form that each asks for: its own, and
+/// what is left of the name without the end that picks a form.
+pub fn similar_forms(path: &VaultPath) -> Vec<(VaultPath, Form)> {
+    let mut forms = vec![(path.clone(), Form::Text)];
+    for (end, form) in [(&b".json"[..], Form::Json), (b".md", Form::Markdown)] {
+        let stem = path.as_bytes().strip_suffix(end).and_then(|it| VaultPath::new(it).ok());
+        forms.extend(stem.map(|it| (it, form)));
+    }
+    forms
 }
 
 /// The file name that asks `text` in that form; `None` for the empty question, which has none.
@@ -211,6 +243,7 @@ fn root_child(name: &[u8]) -> Result<Node, NameError> {
         b"nodes" => Node::Ask(About::Nodes, Arc::default()),
         b"links" => Node::Ask(About::Links, Arc::default()),
         b"note" => Node::Notes,
+        b"similar" => Node::Similars,
         _ => return Err(NameError::Absent),
     })
 }

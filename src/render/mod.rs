@@ -7,11 +7,13 @@
 //! and comes in as a parameter.
 
 pub mod as_of;
+pub mod graph;
 pub mod links;
 pub mod nodes;
 pub mod readme;
 pub mod results;
 pub mod status;
+pub mod tags;
 
 pub use as_of::AsOf;
 

@@ -18,8 +18,10 @@ use crate::vault::path::escape;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Nodes {
     pub hits: Vec<Node>,
-    /// How many chunks were looked at.
+    /// How many notes were looked at.
     pub candidates: usize,
+    /// How many of them vectors and keywords found.
+    pub counts: (usize, usize),
     pub as_of: AsOf,
     /// Why the answer is only a part of the truth.
     pub partial: Option<String>,
@@ -64,6 +66,11 @@ pub fn json(query: &Query, nodes: &Nodes) -> Vec<u8> {
         as_of: nodes.as_of,
         partial: nodes.partial.as_deref(),
         candidates: nodes.candidates,
+        counts: JsonCounts {
+            vector_raw: nodes.counts.0,
+            keyword_raw: nodes.counts.1,
+            returned: nodes.hits.len(),
+        },
         results: nodes
             .hits
             .iter()
@@ -111,7 +118,15 @@ struct JsonNodes<'a> {
     as_of: AsOf,
     partial: Option<&'a str>,
     candidates: usize,
+    counts: JsonCounts,
     results: Vec<JsonNode<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonCounts {
+    vector_raw: usize,
+    keyword_raw: usize,
+    returned: usize,
 }
 
 #[derive(Serialize)]
@@ -142,6 +157,7 @@ mod tests {
                 score: 0.00492,
             }],
             candidates: 7,
+            counts: (3, 7),
             as_of,
             partial: None,
         };
@@ -152,7 +168,7 @@ mod tests {
              [0.0049] digest/wiki/a\\nb.md\n  name: A\\n[0.9999] forged.md\n  description: why\n\
              -- 1 node as of 4f2c9e1, current\n"
         );
-        let none = Nodes { hits: Vec::new(), candidates: 0, as_of, partial: None };
+        let none = Nodes { hits: Vec::new(), candidates: 0, counts: (0, 0), as_of, partial: None };
         let page = String::from_utf8(text(&Query::new("q"), &none)).unwrap();
         assert!(page.contains("(no digest hits)\n-- 0 nodes as of 4f2c9e1, current\n"), "{page}");
         let json: serde_json::Value =

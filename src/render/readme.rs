@@ -32,6 +32,7 @@ Reading it replaces opening the notes.
 | `search/<question>.json` | the same for programs |
 | `search/<question>.md` | the same as Markdown, with links |
 | `nodes/<question>` | long-term notes only: path, name, description (`.json` too) |
+| `similar/<path>` | the notes nearest to a note, by their meaning (`.json` too) |
 | `links/<question>/` | a folder of links to the notes, best first |
 | `note/<path>/links` | what a note links to |
 | `note/<path>/backlinks` | what links to a note |

@@ -14,7 +14,8 @@ use serde::Serialize;
 use crate::render::{
     AsOf, JsonPath, SCHEMA_VERSION, counted, file_url, json_page, markdown_escaped, quoted,
 };
-use crate::search::{BranchState, Hit, Neighbour, Query, Results};
+use crate::search::contexts::Dedup;
+use crate::search::{BranchState, Heir, Hit, Neighbour, Query, Results};
 
 /// About how many bytes of passages a page holds; the first hit is always whole.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -30,6 +31,9 @@ pub fn text(results: &Results) -> Vec<u8> {
         if !hit.text.ends_with('\n') {
             out.push('\n');
         }
+        if let Some(heir) = &hit.superseded {
+            writeln_infallible(&mut out, format_args!("  superseded{}", heir_text(heir)));
+        }
         if hit.uncommitted {
             out.push_str("  uncommitted: on disk, in no commit yet\n");
         }
@@ -43,9 +47,10 @@ pub fn text(results: &Results) -> Vec<u8> {
         }
     }
     if hits.is_empty() {
-        out.push_str(match results.partial {
-            Some(_) => "No hits yet.\n",
-            None => "No hits.\n",
+        out.push_str(&match (&results.partial, given_before(results)) {
+            (_, Some(said)) => format!("{said}\n"),
+            (Some(_), None) => "No hits yet.\n".to_owned(),
+            (None, None) => "No hits.\n".to_owned(),
         });
     }
     writeln_infallible(&mut out, format_args!("{}", last_line(results)));
@@ -81,6 +86,11 @@ pub fn json(query: &Query, results: &Results) -> Vec<u8> {
         partial: why_partial(results),
         ranking: &results.ranking,
         fusion: results.fusion,
+        dedup: results.dedup.as_ref(),
+        empty_result: hits.is_empty().then(|| match given_before(results) {
+            Some(message) => JsonEmpty { reason: "all_returned", message },
+            None => JsonEmpty { reason: "no_results", message: "No hits.".to_owned() },
+        }),
         counts: JsonCounts {
             keyword: results.keyword.found(),
             vector: results.vector.found(),
@@ -110,6 +120,14 @@ pub fn markdown(query: &Query, results: &Results, root: &Path) -> Vec<u8> {
                 if hit.uncommitted { " · uncommitted" } else { "" },
             ),
         );
+        if let Some(heir) = &hit.superseded {
+            let by = match &heir.path {
+                Some(path) => format!(" by {}", link(&heir.name, path)),
+                None if heir.name.is_empty() => String::new(),
+                None => format!(" by {} (not there)", markdown_escaped(&heir.name)),
+            };
+            writeln_infallible(&mut out, format_args!("\nSuperseded{by}\n"));
+        }
         // Quoted, so that the passage's own headings and fences stay inside it.
         for line in hit.text.lines() {
             writeln_infallible(&mut out, format_args!("{}", format!("> {line}").trim_end()));
@@ -160,6 +178,22 @@ pub(super) fn push_neighbours(
             writeln_infallible(out, format_args!("        via anchor=#{}", one_line(anchor)));
         }
     }
+}
+
+/// ` by a path and a name`, as far as it is known.
+fn heir_text(heir: &Heir) -> String {
+    match (&heir.path, heir.name.is_empty()) {
+        (Some(path), _) => format!(" by {path}  name={}", quoted(&heir.name)),
+        (None, false) => format!(" by {} (not there)", quoted(&heir.name)),
+        (None, true) => String::new(),
+    }
+}
+
+/// What is said where all hits were given to the conversation before.
+fn given_before(results: &Results) -> Option<String> {
+    let skipped = results.dedup.as_ref()?.skipped_seen;
+    (skipped > 0 && results.hits.is_empty())
+        .then(|| format!("No new hits: {} given before.", counted(skipped, "was", "were")))
 }
 
 /// The hits that fit on a page.
@@ -251,6 +285,10 @@ struct JsonResults<'a> {
     partial: Option<String>,
     ranking: &'a str,
     fusion: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dedup: Option<&'a Dedup>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    empty_result: Option<JsonEmpty>,
     counts: JsonCounts,
     results: Vec<JsonHit<'a>>,
 }
@@ -325,6 +363,21 @@ struct JsonCounts {
     hybrid: bool,
 }
 
+/// Why there are no hits.
+#[derive(Serialize)]
+struct JsonEmpty {
+    reason: &'static str,
+    message: String,
+}
+
+/// What replaced a note.
+#[derive(Serialize)]
+struct JsonHeir<'a> {
+    #[serde(flatten)]
+    path: Option<JsonPath<'a>>,
+    name: &'a str,
+}
+
 #[derive(Serialize)]
 struct JsonHit<'a> {
     id: &'a str,
@@ -344,6 +397,8 @@ struct JsonHit<'a> {
     outlinks_total: usize,
     inlinks: Vec<JsonNeighbour<'a>>,
     inlinks_total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    superseded_by: Option<JsonHeir<'a>>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     trace: &'a [String],
 }
@@ -367,6 +422,10 @@ impl<'a> From<&'a Hit> for JsonHit<'a> {
             outlinks_total: hit.outlinks_total,
             inlinks: hit.inlinks.iter().map(JsonNeighbour::from).collect(),
             inlinks_total: hit.inlinks_total,
+            superseded_by: hit
+                .superseded
+                .as_ref()
+                .map(|it| JsonHeir { path: it.path.as_ref().map(JsonPath::from), name: &it.name }),
             trace: &hit.trace,
         }
     }

@@ -7,6 +7,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 
 use crate::index::Card;
+use crate::search::contexts::MAX_NAME;
 use crate::search::query::Query;
 use crate::vault::role::is_date;
 use crate::vault::{Role, VaultPath};
@@ -28,6 +29,8 @@ pub enum QueryError {
     Tag,
     #[error("`min_score` is no number")]
     MinScore,
+    #[error("the conversation has no name, or one over {MAX_NAME} bytes")]
+    Context,
 }
 
 impl QueryError {
@@ -45,6 +48,7 @@ impl QueryError {
             Self::Date { option, .. } => format!("Write it as `{option}=2026-06-01`."),
             Self::Pattern { .. } => "Give a path or a pattern such as `digest/**/*.md`.".to_owned(),
             Self::Tag => "Write it as `tag=name`, without `#`.".to_owned(),
+            Self::Context => "Any word that is the same for one conversation does.".to_owned(),
             Self::MinScore => "Write it as `min_score=0.5`.".to_owned(),
         })
     }
@@ -108,6 +112,9 @@ impl Filter {
         }
         if query.min_score.is_some_and(|it| !it.is_finite()) {
             return Err(QueryError::MinScore);
+        }
+        if query.context.as_ref().is_some_and(|it| it.is_empty() || it.len() > MAX_NAME) {
+            return Err(QueryError::Context);
         }
         let tags: Vec<String> = query.tags.iter().map(|it| fold_tag(it)).collect();
         if tags.iter().any(String::is_empty) {
@@ -204,8 +211,10 @@ fn folder(value: &str) -> Result<Vec<u8>, QueryError> {
         .map_err(|_| QueryError::Folder(value.to_owned()))
 }
 
-fn fold_tag(tag: &str) -> String {
-    caseless::default_case_fold_str(tag.trim().trim_start_matches('#'))
+/// A tag as it is compared: without `#`, in one case, blanks as underscores.
+pub(super) fn fold_tag(tag: &str) -> String {
+    let words: Vec<&str> = tag.trim().trim_start_matches('#').split_whitespace().collect();
+    caseless::default_case_fold_str(&words.join("_"))
 }
 
 fn date(option: &'static str, value: Option<&str>) -> Result<Option<String>, QueryError> {

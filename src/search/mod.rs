@@ -5,24 +5,32 @@
 //! **Invariant:** every text is plain text: no query panics, hangs or is taken for syntax, and an
 //! answer that is only a part of the truth says so.
 
+pub mod contexts;
 pub mod fuse;
+pub mod graph;
 pub mod judge;
 pub mod query;
 pub mod results;
+pub mod tags;
 
 mod filter;
+mod heirs;
 mod literal;
+mod look;
 mod near;
 mod rank;
 mod ranked;
+mod similar;
 mod timely;
 mod times;
 
 pub use filter::{QueryError, check, is_day};
+pub use look::Look;
 pub use near::as_asked;
 pub use query::{Query, Rules};
-pub use rank::{in_part, nodes, search};
-pub use results::{BranchState, Hit, Neighbour, Node, Results};
+pub use rank::{in_part, nodes, search, search_but};
+pub use results::{BranchState, FoundNodes, Heir, Hit, Neighbour, Node, Results};
+pub use similar::{SIMILAR, similar};
 
 #[cfg(test)]
 mod tests;

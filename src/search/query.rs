@@ -30,6 +30,9 @@ pub struct Query {
     /// vectors alone.
     #[serde(default)]
     pub vector_weight: Option<f64>,
+    /// Names the conversation that asks: what it was given within a day is not given again.
+    #[serde(default)]
+    pub context: Option<String>,
     /// Whether each hit carries how its score came about.
     pub explain: bool,
 }
@@ -64,6 +67,7 @@ impl Query {
             tags: Vec::new(),
             min_score: None,
             vector_weight: None,
+            context: None,
             explain: false,
         }
     }

@@ -7,6 +7,8 @@
 //! **Invariant:** each note once; hits are sorted by the score they show, ties by path; a trace
 //! adds up to its score.
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::index::{Ask, Candidate, Card, Found, IndexError, IndexView, Tie};
@@ -15,9 +17,10 @@ use crate::search::fuse::Fusion;
 use crate::search::near::Branch;
 use crate::search::query::{Query, Rules};
 use crate::search::ranked::Ranked;
-use crate::search::results::{BranchState, Hit, Neighbour, Node, Results};
+use crate::search::results::{BranchState, FoundNodes, Hit, Neighbour, Node, Results};
 use crate::search::timely::Timely;
-use crate::search::{literal, near, ranked};
+use crate::search::{heirs, literal, near, ranked};
+use crate::vault::ChunkId;
 use crate::vault::chunk::chunk_id;
 use crate::vault::decode;
 
@@ -33,6 +36,13 @@ const LEADS: &str = "what has the quoted phrases and identifiers of the query be
 const LITERAL: &str = "literal: the query has no word, so the text itself was looked for; score \
                        is its share of the passage";
 
+/// What `min_score` is compared with, under each rule.
+const BY_SCORE: &str = "; `min_score`: the score shown, of which the best by words has 1";
+const BY_RANK: &str = "; `min_score`: the score shown, at most 0.0164";
+const ALL_THE_SAME: &str = "; `min_score`: as if both branches had answered, the best by words has 1, \
+                            although the branch's own score is shown";
+const BY_ITSELF: &str = "; `min_score`: the score shown, the branch's own";
+
 /// The notes that answer best.
 pub fn search(
     view: &IndexView,
@@ -40,7 +50,20 @@ pub fn search(
     rules: Rules,
     deadline: Instant,
 ) -> Result<Results, QueryError> {
+    search_but(view, query, rules, deadline, &HashSet::new()).map(|it| it.0)
+}
+
+/// The notes that answer best by passages that were not given before, and how many hits were left
+/// out for it.
+pub fn search_but(
+    view: &IndexView,
+    query: &Query,
+    rules: Rules,
+    deadline: Instant,
+    given: &HashSet<ChunkId>,
+) -> Result<(Results, usize), QueryError> {
     asked(query)?;
+    let mut skipped = 0;
     let filter = Filter::new(query)?;
     let mut results = Results {
         hits: Vec::new(),
@@ -57,6 +80,7 @@ pub fn search(
             .map(|it| format!("index is being built: {} of {} notes", it.done, it.total)),
         ranking: KEYWORD.to_owned(),
         fusion: None,
+        dedup: None,
     };
     let filled = answer(view, query, rules, &filter, deadline).and_then(|mut answer| {
         results.ranking = answer.ranking();
@@ -66,10 +90,16 @@ pub fn search(
             results.partial = Some("the deadline came before the end of the search".to_owned());
         }
         answer.ranked.retain(|it| query.min_score.is_none_or(|least| it.score() >= least));
-        answer.ranked.truncate(query.limit);
         let ask = answer.ask.filter(|_| query.explain);
         for ranked in answer.ranked {
-            results.hits.push(hit(view, ranked, answer.scale, answer.fusion, ask.as_ref())?);
+            if results.hits.len() == query.limit {
+                break;
+            }
+            let hit = hit(view, ranked, answer.scale, answer.fusion, ask.as_ref())?;
+            match given.contains(&hit.id) {
+                true => skipped += 1,
+                false => results.hits.push(hit),
+            }
         }
         Ok(())
     });
@@ -81,7 +111,7 @@ pub fn search(
     }
     let (near, words) = (results.vector.found(), results.keyword.found());
     tracing::info!("vector_hits={near} keyword_hits={words}");
-    Ok(results)
+    Ok((results, skipped))
 }
 
 /// How many of these notes are searched in part, as they are too long.
@@ -90,23 +120,44 @@ pub fn in_part(view: &IndexView, is_asked: impl Fn(&Card) -> bool) -> usize {
     view.troubled().iter().filter(|it| is_cut(it) && is_asked(it)).count()
 }
 
+/// A hit that no word led to.
+pub(super) fn passage_hit(
+    view: &IndexView,
+    card: &Arc<Card>,
+    chunk: usize,
+    cosine: f32,
+) -> Result<Hit, IndexError> {
+    let ranked = Ranked::near(view.candidate(card, chunk)?, cosine);
+    let hit = hit(view, ranked, 1.0, None, None)?;
+    Ok(Hit { vector: Some(cosine), keyword: None, ..hit })
+}
+
 /// The digest nodes that answer best, never crowded out by other notes.
 pub fn nodes(
     view: &IndexView,
     query: &Query,
     rules: Rules,
     deadline: Instant,
-) -> Result<Vec<Node>, QueryError> {
+) -> Result<FoundNodes, QueryError> {
     asked(query)?;
     let filter = Filter::new(query)?.in_digest(&view.layout().digest);
+    let mut found = FoundNodes::default();
     let ranked = match answer(view, query, rules, &filter, deadline) {
-        Ok(answer) => answer.ranked,
+        Ok(answer) => {
+            (found.keyword, found.vector) = (answer.keyword, answer.vector);
+            if answer.cut {
+                found.partial = Some("the deadline came before the end of the search".to_owned());
+            }
+            answer.ranked
+        }
         Err(err) => {
             tracing::error!(error = &err as &dyn std::error::Error, "index can't be searched");
+            found.partial = Some("the index can't be read; see `remd status`".to_owned());
             Vec::new()
         }
     };
-    let mut nodes: Vec<Node> = ranked
+    found.candidates = ranked.len();
+    found.nodes = ranked
         .into_iter()
         .map(|it| Node {
             path: it.candidate.card.path.clone(),
@@ -115,9 +166,9 @@ pub fn nodes(
             score: it.score(),
         })
         .filter(|it| query.min_score.is_none_or(|least| it.score >= least))
+        .take(query.limit)
         .collect();
-    nodes.truncate(query.limit);
-    Ok(nodes)
+    Ok(found)
 }
 
 /// What the branches have to say together, best first.
@@ -147,6 +198,12 @@ impl Answer {
         if let Some(fusion) = self.fusion {
             ranking.push_str(&format!("; {VECTOR}; {}; {LEADS}", fusion.text()));
         }
+        ranking.push_str(match self.fusion {
+            Some(Fusion::Score { .. }) => BY_SCORE,
+            Some(Fusion::Rrf { .. }) => BY_RANK,
+            None if self.scale != 1.0 => ALL_THE_SAME,
+            None => BY_ITSELF,
+        });
         if let Some(timely) = &self.timely {
             ranking.push_str(&format!("; {timely}"));
         }
@@ -176,7 +233,7 @@ fn answer(
         return Ok(Answer {
             keyword: BranchState::Used(found.len()),
             vector: BranchState::Off("the query has no word"),
-            ranked: ranked::by_words(found, &Timely::default()),
+            ranked: ranked::by_words(view, found, &Timely::default()),
             ask: None,
             dropped: 0,
             cut: !whole,
@@ -223,7 +280,7 @@ fn answer(
     };
     let model = view.embedder().map(|it| it.identity().model.as_str());
     let Some(model) = model.filter(|_| wanted.is_none_or(|it| it > 0.0)) else {
-        answer.ranked = ranked::by_words(words.candidates, &timely);
+        answer.ranked = ranked::by_words(view, words.candidates, &timely);
         return Ok(answer);
     };
     let fusion = Fusion::chosen(wanted, rules.by_rank, rules.by_score, model);
@@ -289,6 +346,7 @@ fn hit(
         outlinks: outlinks.iter().take(MOST_NEIGHBOURS).map(Neighbour::from).collect(),
         inlinks_total: inlinks.len(),
         inlinks: inlinks.iter().take(MOST_NEIGHBOURS).map(Neighbour::from).collect(),
+        superseded: heirs::heir(view, card),
         trace,
     })
 }
@@ -337,6 +395,7 @@ fn trace(
         (ranked.timely.recent, "it is recent"),
         (ranked.literal, "it has what the query quotes or spells out"),
         (ranked.named, "the query is a name of this note"),
+        (-ranked.superseded, "another note has replaced it"),
         (-ranked.held, "the page of a day stands below its notes"),
     ] {
         if score != 0.0 {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::index::{Ask, Candidate, Card, IndexError, IndexView};
 use crate::search::fuse::{Fused, Fusion, fuse};
+use crate::search::heirs;
 use crate::search::near::FoundNear;
 use crate::search::timely::{Extra, Timely};
 use crate::vault::role::date_of;
@@ -39,13 +40,30 @@ pub(super) struct Ranked {
     pub(super) literal: f32,
     /// What being the page of a day takes away.
     pub(super) held: f32,
+    /// What being superseded takes away.
+    pub(super) superseded: f32,
 }
 
 impl Ranked {
     fn new(candidate: Candidate, base: f32, timely: &Timely) -> Self {
-        let (fused, near_chunk, named, literal, held) = (None, None, 0.0, 0.0, 0.0);
+        let (fused, near_chunk, named, literal) = (None, None, 0.0, 0.0);
         let timely = timely.extra(&candidate.card, base);
-        Self { candidate, fused, near_chunk, base, timely, named, literal, held }
+        Self {
+            candidate,
+            fused,
+            near_chunk,
+            base,
+            timely,
+            named,
+            literal,
+            held: 0.0,
+            superseded: 0.0,
+        }
+    }
+
+    /// A note by its nearness alone.
+    pub(super) fn near(candidate: Candidate, cosine: f32) -> Self {
+        Self::new(candidate, cosine, &Timely::default())
     }
 
     /// What it has of its own, before it is set against the others.
@@ -55,7 +73,7 @@ impl Ranked {
 
     /// What it is sorted by.
     pub(super) fn score(&self) -> f32 {
-        self.own() + self.named + self.literal - self.held
+        self.own() + self.named + self.literal - self.held - self.superseded
     }
 
     fn card(&self) -> &Arc<Card> {
@@ -64,12 +82,16 @@ impl Ranked {
 }
 
 /// The order of what words found, by their scores.
-pub(super) fn by_words(candidates: Vec<Candidate>, timely: &Timely) -> Vec<Ranked> {
+pub(super) fn by_words(
+    view: &IndexView,
+    candidates: Vec<Candidate>,
+    timely: &Timely,
+) -> Vec<Ranked> {
     let ranked = candidates.into_iter().map(|it| {
         let score = it.score();
         Ranked::new(it, score, timely)
     });
-    in_order(ranked.collect())
+    in_order(view, ranked.collect())
 }
 
 /// The order of what both branches found.
@@ -112,7 +134,7 @@ pub(super) fn fused(
     if ask.is_literal() {
         lead_the_literal(view, ask, &mut all)?;
     }
-    Ok(in_order(all))
+    Ok(in_order(view, all))
 }
 
 /// Puts what has it to the letter before all that has not, in its own order.
@@ -132,8 +154,9 @@ fn lead_the_literal(view: &IndexView, ask: &Ask, all: &mut [Ranked]) -> Result<(
     Ok(())
 }
 
-/// Puts named notes first, day pages below their notes, the rest by score.
-fn in_order(mut all: Vec<Ranked>) -> Vec<Ranked> {
+/// Puts named notes first, day pages below their notes, superseded ones below their heirs, the rest
+/// by score.
+fn in_order(view: &IndexView, mut all: Vec<Ranked>) -> Vec<Ranked> {
     let plain = all.iter().filter(|it| !it.candidate.named);
     let best = plain.map(Ranked::score).fold(0.0, f32::max);
     for at in 0..all.len() {
@@ -147,6 +170,7 @@ fn in_order(mut all: Vec<Ranked>) -> Vec<Ranked> {
             }
         }
     }
+    heirs::put_below(view, &mut all);
     all.sort_by(|a, b| {
         b.score().total_cmp(&a.score()).then_with(|| a.card().path.cmp(&b.card().path))
     });

@@ -2,10 +2,11 @@
 //!
 //! Pure data. **Invariant:** hits are sorted by the score shown, ties by path and line.
 
+use crate::search::contexts::Dedup;
 use crate::vault::{ChunkId, CommitId, VaultPath};
 
 /// Ranked hits and what they are true for.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results {
     pub hits: Vec<Hit>,
     /// The commit that the answer is true for; `None` before the first one is indexed.
@@ -28,6 +29,8 @@ pub struct Results {
     pub ranking: String,
     /// The rule that made one score of two: `score` or `rrf`; `None` where one branch answered.
     pub fusion: Option<&'static str>,
+    /// What a conversation was given before, where the query names one.
+    pub dedup: Option<Dedup>,
 }
 
 /// Whether a branch of the search took part.
@@ -39,6 +42,12 @@ pub enum BranchState {
     Part { found: usize, missing: usize },
     /// It did not, and why.
     Off(&'static str),
+}
+
+impl Default for BranchState {
+    fn default() -> Self {
+        Self::Off("no model")
+    }
 }
 
 impl BranchState {
@@ -79,6 +88,8 @@ pub struct Hit {
     /// At most 10, indexed notes only, by source path.
     pub inlinks: Vec<Neighbour>,
     pub inlinks_total: usize,
+    /// What replaced the note; `None` for one that holds.
+    pub superseded: Option<Heir>,
     /// How the score came about, a line each; empty unless asked for.
     pub trace: Vec<String>,
 }
@@ -93,6 +104,27 @@ pub struct Neighbour {
     pub anchors: Vec<String>,
     /// The relation of a typed link.
     pub relation: Option<String>,
+}
+
+/// What replaced a note.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Heir {
+    /// Where it is; `None` where no indexed note is meant.
+    pub path: Option<VaultPath>,
+    /// Its name, or how it is written; empty where only that the note is superseded is said.
+    pub name: String,
+}
+
+/// Digest nodes, and what was looked at.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FoundNodes {
+    pub nodes: Vec<Node>,
+    /// How many notes were looked at.
+    pub candidates: usize,
+    pub keyword: BranchState,
+    pub vector: BranchState,
+    /// Why it is only a part of the truth.
+    pub partial: Option<String>,
 }
 
 /// A digest node that answers a query.

@@ -510,7 +510,8 @@ fn the_digest_is_never_crowded_out() {
         Rules::default(),
         clock::now() + Duration::from_secs(60),
     )
-    .unwrap();
+    .unwrap()
+    .nodes;
     assert_eq!(found.len(), 1);
     assert_eq!(
         (found[0].name.as_str(), found[0].description.as_deref()),

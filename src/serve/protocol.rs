@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::render::status::Status;
-use crate::search::Query;
+use crate::search::{Look, Query};
 
 /// The version of this protocol; a client and an agent of different versions say so.
 pub const VERSION: u32 = 1;
@@ -34,6 +34,11 @@ pub enum Request {
         query: Query,
         form: Form,
     },
+    /// Another look at the notes than a search.
+    Look {
+        look: Look,
+        form: Form,
+    },
     /// Lets held deletions through.
     Accept {
         dry_run: bool,
@@ -57,7 +62,7 @@ impl Request {
         match self {
             Self::Accept { dry_run } | Self::Reindex { dry_run, .. } => !dry_run,
             Self::Pause | Self::Resume | Self::Reload | Self::CancelReindex => true,
-            Self::Status | Self::Settle { .. } | Self::Search { .. } => false,
+            Self::Status | Self::Settle { .. } | Self::Search { .. } | Self::Look { .. } => false,
         }
     }
 }

@@ -38,6 +38,9 @@ pub struct NoteDoc {
     pub tags: Vec<String>,
     /// `YYYY-MM-DD`, from frontmatter `date`, else `created`, else `updated`.
     pub date: Option<String>,
+    /// Where the frontmatter says that another note replaced this one: the target of its
+    /// `superseded_by`, empty where it only has `status: superseded`.
+    pub superseded: Option<String>,
     pub chunks: Vec<Chunk>,
     /// By position, those of the frontmatter first.
     pub links: Vec<Link>,
@@ -114,10 +117,25 @@ fn describe(note: &mut NoteDoc, frontmatter: &Frontmatter) {
     note.description = frontmatter.string("description").map(one_line);
     let aliases = frontmatter.list("aliases", &[',']).into_iter();
     note.aliases = distinct(aliases.chain(frontmatter.list("alias", &[','])).map(one_line));
+    note.superseded = superseded(frontmatter);
     note.date = ["date", "created", "updated"]
         .iter()
         .filter_map(|it| frontmatter.string(it))
         .find_map(date_in);
+}
+
+/// What replaced the note: a link's target without what is around it.
+fn superseded(frontmatter: &Frontmatter) -> Option<String> {
+    let by = ["superseded_by", "superseded-by", "supersededBy"];
+    let by = by.iter().flat_map(|it| frontmatter.list(it, &[]));
+    let target = |it: &str| {
+        let it = it.trim().trim_start_matches('!').trim_start_matches('[').trim_end_matches(']');
+        one_line(it.split(['#', '|']).next().unwrap_or_default())
+    };
+    let named = by.map(target).find(|it| !it.is_empty());
+    let is_so =
+        frontmatter.string("status").is_some_and(|it| it.eq_ignore_ascii_case("superseded"));
+    named.or_else(|| is_so.then(String::new))
 }
 
 fn frontmatter_tags(frontmatter: &Frontmatter) -> Vec<String> {

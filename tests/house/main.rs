@@ -10,6 +10,7 @@
 )]
 
 mod adopt;
+mod beyond;
 mod cases;
 mod commands;
 mod corpus;

@@ -118,6 +118,7 @@ impl Answers for Fake {
             partial: self.partial.lock().unwrap().clone(),
             ranking: "bm25".to_owned(),
             fusion: None,
+            dedup: None,
         })
     }
 
@@ -129,7 +130,24 @@ impl Answers for Fake {
             description: None,
             score: 1.0,
         };
-        Ok(Nodes { hits: vec![node], candidates: 1, as_of: self.as_of(), partial: None })
+        Ok(Nodes {
+            hits: vec![node],
+            candidates: 1,
+            counts: (0, 1),
+            as_of: self.as_of(),
+            partial: None,
+        })
+    }
+
+    fn similar(
+        &self,
+        path: &VaultPath,
+        limit: usize,
+        until: Instant,
+    ) -> Result<Option<Results>, Unanswered> {
+        let is_known = self.notes.lock().unwrap().contains_key(path);
+        let query = Query { limit, ..Query::new(path.to_string()) };
+        is_known.then(|| self.search(&query, until)).transpose()
     }
 
     fn entry(&self, path: &VaultPath) -> Option<EntryKind> {
@@ -194,6 +212,7 @@ fn hit(path: &VaultPath, name: &str, text: &str) -> Hit {
         outlinks_total: 0,
         inlinks: Vec::new(),
         inlinks_total: 0,
+        superseded: None,
         trace: Vec::new(),
     }
 }

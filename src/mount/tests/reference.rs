@@ -33,6 +33,10 @@ pub enum Place {
     Folder(Vec<u8>),
     Note(Vec<u8>),
     Neighbours(Vec<u8>, &'static str),
+    Similars,
+    SimilarFolder(Vec<u8>),
+    /// Note, form.
+    Similar(Vec<u8>, &'static str),
 }
 
 impl Place {
@@ -43,15 +47,24 @@ impl Place {
             | Self::Ranking(..)
             | Self::Notes
             | Self::Folder(_)
-            | Self::Note(_) => Is::Folder,
-            Self::Fixed(_) | Self::Page(..) | Self::Neighbours(..) => Is::File,
+            | Self::Note(_)
+            | Self::Similars
+            | Self::SimilarFolder(_) => Is::Folder,
+            Self::Fixed(_) | Self::Page(..) | Self::Neighbours(..) | Self::Similar(..) => Is::File,
             Self::Ranked(..) => Is::Link,
         }
     }
 
     /// Whether another state of the answers is another inode.
     pub fn is_of_a_view(&self) -> bool {
-        matches!(self, Self::Page(..) | Self::Ranking(..) | Self::Ranked(..) | Self::Neighbours(..))
+        matches!(
+            self,
+            Self::Page(..)
+                | Self::Ranking(..)
+                | Self::Ranked(..)
+                | Self::Neighbours(..)
+                | Self::Similar(..)
+        )
     }
 
     /// Whether each lookup may be another inode.
@@ -69,13 +82,14 @@ impl Place {
                 "nodes",
                 "note",
                 "search",
+                "similar",
                 "status.json",
                 "status.md",
             ]),
             Self::Note(_) => names(&["backlinks", "links"]),
             Self::Ask("search", options, _) if *options == Options::default() => None,
-            Self::Ask(..) | Self::Notes => names(&[]),
-            Self::Folder(folder) => {
+            Self::Ask(..) | Self::Notes | Self::Similars => names(&[]),
+            Self::Folder(folder) | Self::SimilarFolder(folder) => {
                 let below = notes.iter().filter_map(|it| {
                     let rest = it.strip_prefix(folder.as_slice())?.strip_prefix(b"/")?;
                     rest.split(|it| *it == b'/').next().map(<[u8]>::to_vec)
@@ -98,7 +112,9 @@ impl Place {
                 "later" => Some(libc::EAGAIN),
                 _ => None,
             },
-            Self::Neighbours(note, _) if !notes.contains(note) => Some(libc::ENOENT),
+            Self::Neighbours(note, _) | Self::Similar(note, _) if !notes.contains(note) => {
+                Some(libc::ENOENT)
+            }
             _ => None,
         }
     }
@@ -118,6 +134,7 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
             b"nodes" => Place::Ask("nodes", Options::default(), Vec::new()),
             b"links" => Place::Ask("links", Options::default(), Vec::new()),
             b"note" => Place::Notes,
+            b"similar" => Place::Similars,
             _ => return Err(libc::ENOENT),
         }),
         Place::Ask(about, options, way) => question(about, options, way, name),
@@ -130,14 +147,18 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
         }
         Place::Notes => in_vault(name.to_vec(), notes),
         Place::Folder(folder) => in_vault([folder, &b"/"[..], name].concat(), notes),
+        Place::Similars => in_similar(name.to_vec(), notes),
+        Place::SimilarFolder(folder) => in_similar([folder, &b"/"[..], name].concat(), notes),
         Place::Note(path) => match name {
             b"links" => Ok(Place::Neighbours(path.clone(), "links")),
             b"backlinks" => Ok(Place::Neighbours(path.clone(), "backlinks")),
             _ => Err(libc::ENOENT),
         },
-        Place::Fixed(_) | Place::Page(..) | Place::Ranked(..) | Place::Neighbours(..) => {
-            Err(libc::ENOTDIR)
-        }
+        Place::Fixed(_)
+        | Place::Page(..)
+        | Place::Ranked(..)
+        | Place::Neighbours(..)
+        | Place::Similar(..) => Err(libc::ENOTDIR),
     }
 }
 
@@ -148,6 +169,20 @@ fn in_vault(path: Vec<u8>, notes: &[Vec<u8>]) -> Result<Place, i32> {
     let folder = [&path, &b"/"[..]].concat();
     if notes.iter().any(|it| it.starts_with(&folder)) {
         return Ok(Place::Folder(path));
+    }
+    Err(libc::ENOENT)
+}
+
+fn in_similar(path: Vec<u8>, notes: &[Vec<u8>]) -> Result<Place, i32> {
+    match in_vault(path.clone(), notes) {
+        Ok(Place::Note(note)) => return Ok(Place::Similar(note, "text")),
+        Ok(Place::Folder(folder)) => return Ok(Place::SimilarFolder(folder)),
+        _ => {}
+    }
+    for (end, form) in [(&b".json"[..], "json"), (b".md", "md")] {
+        if let Some(note) = path.strip_suffix(end).filter(|it| notes.contains(&it.to_vec())) {
+            return Ok(Place::Similar(note.to_vec(), form));
+        }
     }
     Err(libc::ENOENT)
 }

@@ -272,7 +272,7 @@ proptest! {
     fn any_bytes_mean_something_or_nothing(names in prop::collection::vec(
         prop_oneof![
             prop::collection::vec(any::<u8>(), 0..40),
-            "(search|nodes|links|note|limit=[0-9]{1,3}|in=%2?[a-z]*|tag=.*|%[0-9a-f]{0,2}|min_score=.*)"
+            "(search|nodes|links|note|similar|limit=[0-9]{1,3}|in=%2?[a-z]*|tag=.*|%[0-9a-f]{0,2}|min_score=.*)"
                 .prop_map(String::into_bytes),
         ],
         0..6,
@@ -282,6 +282,7 @@ proptest! {
             match child(&node, &name) {
                 Ok(Step::Node(it)) => node = it,
                 Ok(Step::InVault(path)) => node = Node::Folder(path),
+                Ok(Step::InSimilar(path)) => node = Node::SimilarFolder(path),
                 Ok(Step::InRanking(_)) | Err(_) => break,
             }
         }

@@ -31,6 +31,7 @@ fn hit(path: &[u8], text: &str) -> Hit {
         outlinks_total: 0,
         inlinks: Vec::new(),
         inlinks_total: 0,
+        superseded: None,
         trace: Vec::new(),
     }
 }
@@ -49,6 +50,7 @@ fn results(hits: Vec<Hit>) -> Results {
         partial: None,
         ranking: "bm25".to_owned(),
         fusion: None,
+        dedup: None,
     }
 }
 

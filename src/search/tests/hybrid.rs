@@ -11,7 +11,7 @@ use crate::embed::Embedder;
 use crate::index::testing::{WordModel, commit, make_vectors, open_with_model, put};
 use crate::index::{Index, IndexView};
 use crate::search::tests::{ask, paths};
-use crate::search::{BranchState, Query, Results, Rules, search};
+use crate::search::{BranchState, Query, Results, Rules, search, similar};
 
 fn vault(model: Arc<dyn Embedder>, notes: &[(&str, &str)]) -> (TempDir, Index) {
     let dir = tempfile::tempdir().unwrap();
@@ -144,4 +144,139 @@ fn a_model_that_is_away_or_behind_costs_the_branch_and_says_so() {
     assert_eq!(vector(&index.view()), BranchState::Off("the model gave no answer"));
     let silent = ask(&index.view(), &Query::new("silent silent"));
     assert_eq!((silent.hits.len(), silent.fusion), (1, None));
+}
+
+#[test]
+fn similar_notes_are_near_by_meaning_and_never_the_note_itself() {
+    let notes = [
+        ("bicycle.md", "bicycle ride"),
+        ("bike.md", "bike ride"),
+        ("memory/2026-01-02.md", "bicycle ride\n"),
+        ("resource/ride.md", "bicycle ride\n"),
+        ("tide.md", "tide tables"),
+        ("silent.md", "silent"),
+    ];
+    let (_dir, index) = vault(WordModel::instant("m"), &notes);
+    let view = index.view();
+    let near = |path: &str| {
+        let path = crate::vault::VaultPath::new(path).unwrap();
+        let card = view.note(&path).unwrap();
+        similar(&view, card, 10, clock::now() + Duration::from_secs(60))
+    };
+    let found = near("bicycle.md");
+    assert_eq!(paths(&found)[0], "bike.md");
+    for none in ["bicycle.md", "memory/2026-01-02.md", "resource/ride.md"] {
+        assert!(!paths(&found).contains(&none.to_owned()), "{none}");
+    }
+    let hit = &found.hits[0];
+    assert_eq!((Some(hit.score), hit.keyword), (hit.vector, None));
+    assert!(matches!(found.vector, BranchState::Used(_)), "{:?}", found.vector);
+    let none = near("silent.md");
+    assert_eq!((none.hits.len(), none.vector), (0, BranchState::Off("this note has no vector")));
+    let (_dir, bare) = crate::index::testing::built([("a.md", "tide")]);
+    let view = bare.view();
+    let card = view.notes()[0].clone();
+    let off = similar(&view, &card, 10, clock::now() + Duration::from_secs(60));
+    assert_eq!(off.vector, BranchState::Off("no model"));
+}
+
+/// Case F11: filters narrow what is ranked by meaning, not what was ranked.
+#[test]
+fn filters_are_asked_inside_both_branches_f11() {
+    let mut notes: Vec<(String, String)> = (0..600)
+        .map(|it| {
+            let date = format!("2026-01-{:02}", it % 28 + 1);
+            (format!("A/{it}.md"), format!("---\ndate: {date}\ntags: [a]\n---\nbicycle ride\n"))
+        })
+        .collect();
+    for it in 0..3 {
+        let text =
+            "---\ndate: 2026-05-01\ntags: [b]\n---\nbicycle and many other words beside it\n";
+        notes.push((format!("B/{it}.md"), text.to_owned()));
+    }
+    let notes: Vec<(&str, &str)> = notes.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+    let (_dir, index) = vault(WordModel::instant("m"), &notes);
+    let view = index.view();
+    let base = Query::new("bike ride");
+    for weight in [None, Some(1.0), Some(0.7)] {
+        for query in [
+            Query { within: vec!["B".into()], ..base.clone() },
+            Query { path: Some("B/*.md".into()), ..base.clone() },
+            Query { tags: vec!["b".into()], ..base.clone() },
+            Query { since: Some("2026-04-01".into()), ..base.clone() },
+        ] {
+            let query = Query { vector_weight: weight, ..query };
+            let mut found = paths(&ask(&view, &query));
+            found.sort();
+            assert_eq!(found, ["B/0.md", "B/1.md", "B/2.md"], "{query:?}");
+        }
+    }
+}
+
+/// Case F07: what is gone is found by no engine, in the overlay, on the disk and after a restart.
+#[test]
+fn what_is_gone_has_no_meaning_left_f07() {
+    let notes = ["a", "b", "d", "e"].map(|it| (format!("{it}.md"), "bicycle ride".to_owned()));
+    let notes: Vec<(&str, &str)> = notes.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+    let (dir, mut index) = vault(WordModel::instant("m"), &notes);
+    let updates = vec![
+        crate::index::testing::remove("a.md"),
+        crate::index::testing::remove("b.md"),
+        put("c.md", "bicycle ride"),
+        put("d.md", ""),
+        put("e.md", "tide tables"),
+    ];
+    index.stage(updates, commit(2)).unwrap();
+    let check = |view: &IndexView| {
+        for weight in [None, Some(1.0)] {
+            let query = Query { vector_weight: weight, ..Query::new("bike ride") };
+            let found = paths(&ask(view, &query));
+            assert_eq!(found[0], "c.md", "{weight:?}");
+            assert!(found.iter().all(|it| it == "c.md" || it == "e.md"), "{weight:?}: {found:?}");
+        }
+        let tide = view.note(&crate::vault::VaultPath::new("c.md").unwrap()).unwrap();
+        let near = similar(view, tide, 10, clock::now() + Duration::from_secs(60));
+        for gone in ["a.md", "b.md", "d.md"] {
+            assert!(!paths(&near).contains(&gone.to_owned()), "{gone}");
+        }
+    };
+    check(&index.view());
+    index.flush().unwrap();
+    check(&index.view());
+    index.rest().unwrap();
+    check(&index.view());
+    drop(index);
+    check(&open_with_model(dir.path(), WordModel::instant("m"), Vec::new(), commit(2)).view());
+}
+
+/// Case F10: the score that is shown sorts and is what a threshold means, by words, by meaning and
+/// fused in either way; a note of that very name is first above any threshold to 1.
+#[test]
+fn thresholds_mean_the_score_that_is_shown_f10() {
+    let mut notes: Vec<(String, String)> = (0..200)
+        .map(|it| (format!("n{it:03}.md"), format!("bicycle ride {it}: tide bicycle ride\n")))
+        .collect();
+    notes.push(("x/bicycle-ride.md".into(), "How we ship.\n".into()));
+    let notes: Vec<(&str, &str)> = notes.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+    let (_dir, index) = vault(WordModel::instant("m"), &notes);
+    let view = index.view();
+    for weight in [None, Some(0.0), Some(0.7), Some(1.0)] {
+        for threshold in [0.0, 0.3, 0.9] {
+            let query = Query {
+                vector_weight: weight,
+                min_score: Some(threshold),
+                ..Query::new("bicycle ride")
+            };
+            let found = ask(&view, &query);
+            assert!(found.hits.iter().all(|it| it.score >= threshold), "{weight:?} {threshold}");
+            let is_sorted =
+                found.hits.is_sorted_by(|a, b| (b.score, &a.path) <= (a.score, &b.path));
+            assert!(is_sorted, "{weight:?} {threshold}");
+            assert_eq!(found, ask(&view, &query));
+            // By meaning alone no name is looked up.
+            if weight != Some(1.0) {
+                assert_eq!(paths(&found)[0], "x/bicycle-ride.md", "{weight:?} {threshold}");
+            }
+        }
+    }
 }

@@ -225,3 +225,22 @@ fn a_note_of_frontmatter_alone_has_it_as_its_text() {
         assert!(read("card.md", nothing).chunks.is_empty(), "{nothing:?}");
     }
 }
+
+#[test]
+fn what_replaced_a_note_is_read_as_people_write_it() {
+    let by = |head: &str| read("a.md", format!("---\n{head}\n---\nx\n")).superseded;
+    for head in [
+        "superseded_by: \"[[new]]\"",
+        "superseded_by: '[[new#Part|new way]]'",
+        "superseded_by: new",
+        "superseded_by: [[new]]",
+        "Superseded_By:\n  - '[[new]]'\n  - '[[other]]'",
+        "status: active\nsuperseded-by: '![[new]]'",
+    ] {
+        assert_eq!(by(head).as_deref(), Some("new"), "{head}");
+    }
+    assert_eq!(by("status: Superseded").as_deref(), Some(""));
+    for head in ["status: active", "superseded_by:", "superseded_by: []", "x: superseded"] {
+        assert_eq!(by(head), None, "{head}");
+    }
+}
