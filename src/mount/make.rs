@@ -62,12 +62,12 @@ pub fn page(
                         render::results::markdown(&query, &results, answers.vault_root())
                     }
                 },
-                results.partial.is_some(),
+                results.is_passing(),
             )
         }
         Node::Ranking(asked) => {
             let results = answers.search(&asked.query(About::Links), until)?;
-            let fleeting = results.partial.is_some();
+            let fleeting = results.is_passing();
             Ok(Page::new(Content::Ranking(ranking(&results, answers.vault_root())), fleeting))
         }
         Node::Similar(path, form) => {

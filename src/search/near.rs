@@ -13,7 +13,7 @@ use crate::base::clock;
 use crate::embed::{Embedder, Purpose, Slot, Vector};
 use crate::index::{Card, IndexView, Near};
 use crate::search::filter::Filter;
-use crate::search::results::BranchState;
+use crate::search::results::{BranchState, NO_ANSWER};
 
 /// The beginning of a longer query says what it is about.
 const LONGEST_QUERY: usize = 4096;
@@ -93,7 +93,7 @@ fn vector_of(model: &dyn Embedder, text: &str, deadline: Instant) -> Result<Vect
         Some(Slot::Vector { vector, .. }) => Ok(vector),
         Some(Slot::Silent) => Err("the model knows too few words of the query"),
         Some(Slot::Refused(_)) => Err("the model refuses the query"),
-        Some(Slot::Missing) | None => Err("the model gave no answer"),
+        Some(Slot::Missing) | None => Err(NO_ANSWER),
     }
 }
 

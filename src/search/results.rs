@@ -33,6 +33,16 @@ pub struct Results {
     pub dedup: Option<Dedup>,
 }
 
+/// Why the vector branch is off where the next question may find it there.
+pub(super) const NO_ANSWER: &str = "the model gave no answer";
+
+impl Results {
+    /// Whether the same question may have a better answer though no note was changed.
+    pub fn is_passing(&self) -> bool {
+        self.partial.is_some() || self.vector == BranchState::Off(NO_ANSWER)
+    }
+}
+
 /// Whether a branch of the search took part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BranchState {
