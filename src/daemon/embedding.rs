@@ -28,9 +28,8 @@ pub(super) struct Embedding {
     models: Models,
 }
 
-/// The problems that it names.
+/// The problem that it names.
 const MODEL: &str = "model";
-const OPEN_KEY: &str = "settings-mode";
 
 impl Embedding {
     pub(super) fn new(house: &House, encoder: &Encoder, metadata: &Path) -> Self {
@@ -56,7 +55,6 @@ impl Embedding {
         let wish = Wish::of(&settings, &self.house.dirs);
         // What could not be had may be there now.
         if wish == self.wish && !self.house.problems.is_open(MODEL) {
-            tell_open_key(&self.house);
             return None;
         }
         // One file has one owner.
@@ -74,7 +72,6 @@ fn begin(house: &House, encoder: &Encoder, chosen: Chosen) -> Models {
         Some((what, remedy)) => house.problems.report(MODEL, Level::Warning, what, remedy),
         None => house.problems.clear(MODEL),
     }
-    tell_open_key(house);
     let Models { wanted, meanwhile } = chosen.models;
     let identity = wanted.identity();
     let (model, backend, space) = (&identity.model, &identity.backend, identity.space());
@@ -85,18 +82,6 @@ fn begin(house: &House, encoder: &Encoder, chosen: Chosen) -> Models {
     };
     encoder.serve(chosen.serving);
     Models { wanted, meanwhile }
-}
-
-fn tell_open_key(house: &House) {
-    match models::is_key_open(&house.dirs) {
-        true => house.problems.report(
-            OPEN_KEY,
-            Level::Note,
-            "Others on this machine can read the key in your settings file",
-            &format!("chmod 600 '{}'", house.dirs.user_settings().display()),
-        ),
-        false => house.problems.clear(OPEN_KEY),
-    }
 }
 
 impl Indexer {

@@ -1,8 +1,9 @@
 //! Asks the model that takes its time, beside the indexer.
 //!
 //! Takes tasks from the indexer, gives back what was made, and rings the ledger for it. A provider
-//! is asked for a `ping` first, and again whenever something failed, ever more rarely. Runs on a
-//! thread of its own, named like this file.
+//! is asked for a `ping` first, and again whenever something failed, ever more rarely. A question
+//! that it was too slow for is asked once more, so that the next one who has it finds its vector
+//! in the cache. Runs on a thread of its own, named like this file.
 //!
 //! **Invariant:** nobody waits for a provider but this thread; one that fails is named until it
 //! answers again, and is sent no notes until then.
@@ -51,6 +52,8 @@ struct State {
     task: Option<Task>,
     is_busy: bool,
     made: Option<Made>,
+    /// The last question that had no answer in time.
+    question: Option<String>,
     /// Whether the last answer was good.
     is_well: bool,
     /// When it is asked again, where it was not.
@@ -85,7 +88,8 @@ impl Encoder {
         let mut state = self.state();
         state.serving = serving;
         state.round += 1;
-        (state.task, state.is_well, state.again_at) = (None, false, None);
+        (state.task, state.question) = (None, None);
+        (state.is_well, state.again_at) = (false, None);
         drop(state);
         self.shared.changed.notify_all();
     }
@@ -113,7 +117,14 @@ impl Encoder {
                 self.state().task = Some(task);
                 self.shared.changed.notify_all();
             }
-            None => self.house.problems.clear(FAILS),
+            None => {
+                self.house.problems.clear(FAILS);
+                // Of questions, too; and what could not be written before.
+                let serving = self.state().serving.clone();
+                if let Some(serving) = serving {
+                    self.keep(&serving);
+                }
+            }
         }
     }
 
@@ -217,9 +228,23 @@ impl Encoder {
                     memory.pause = LEAST_PAUSE;
                     self.house.problems.clear(FAILS);
                 }
+                self.ask_again(serving);
                 self.well(memory);
             }
             Health::Failed(err) => self.failed(serving, &err, memory),
+        }
+    }
+
+    /// Asks what there was no time for; the cache keeps it.
+    fn ask_again(&self, serving: &Serving) {
+        let question = self.state().question.take();
+        if let (Some(question), Some(cached), Some(limit)) =
+            (question, &serving.cached, serving.check)
+        {
+            let answer = cached.embed(&[&*question], Purpose::Query, clock::now() + limit);
+            if let Some(err) = answer.stopped {
+                tracing::debug!(%err, "a question has no vector");
+            }
         }
     }
 
@@ -332,6 +357,7 @@ impl Embedder for Watched {
         if purpose == Purpose::Query && answer.stopped.is_some() {
             let mut state = self.shared.state();
             if state.is_well {
+                state.question = texts.first().map(|it| (*it).to_owned());
                 (state.is_well, state.again_at) = (false, None);
                 self.shared.changed.notify_all();
             }

@@ -15,6 +15,7 @@ use crate::base::{clock, fault, fs};
 use crate::config::load::{LoadError, VAULT_FILE};
 use crate::config::{self, Dirs, Loaded, Settings};
 use crate::daemon::house::House;
+use crate::daemon::models;
 use crate::daemon::problems::Level;
 use crate::history::{self, OpenError};
 use crate::search::Rules;
@@ -128,6 +129,7 @@ fn read(house: &House, seen: &mut Option<[Stamp; 2]>) -> Result<Loaded, LoadErro
         .and_then(|()| load(&house.vault, &house.dirs, &house.checker.overrides));
     // What cannot be read may be readable later without an edit.
     *seen = Some(now).filter(|_| !matches!(read, Err(LoadError::Read(_))));
+    tell_open_key(house);
     match &read {
         Ok(loaded) => {
             house.problems.clear("settings-error");
@@ -143,5 +145,19 @@ fn read(house: &House, seen: &mut Option<[Stamp; 2]>) -> Result<Loaded, LoadErro
     read
 }
 
+fn tell_open_key(house: &House) {
+    match models::is_key_open(&house.dirs) {
+        true => house.problems.report(
+            OPEN_KEY,
+            Level::Note,
+            "Others on this machine can read the key in your settings file",
+            &format!("chmod 600 '{}'", house.dirs.user_settings().display()),
+        ),
+        false => house.problems.clear(OPEN_KEY),
+    }
+}
+
+/// The problem that says that a key is not kept from others.
+const OPEN_KEY: &str = "settings-mode";
 /// The problem that says that a reload would change something.
 const CHANGED: &str = "settings-changed";

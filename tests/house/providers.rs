@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::house::{House, wait_for};
+use crate::house::{House, has_fuse, wait_for};
 
 #[path = "../../src/embed/remote/testing.rs"]
 #[allow(dead_code, reason = "the unit tests use all of it")]
@@ -266,6 +266,75 @@ fn a_provider_that_fails_is_named_by_its_health_check_and_comes_back_by_itself()
     mode.store(5, Ordering::SeqCst);
     wait_for("its end", || problem(&house, "embedding").is_none());
     check_secret(&house);
+}
+
+/// A question is never waited for longer than half a second; the answer that comes after that is
+/// there for the next one.
+#[test]
+fn a_provider_that_is_slow_answers_the_second_time() {
+    let question = "something with two wheels";
+    let asked = Arc::new(AtomicUsize::new(0));
+    let times = Arc::clone(&asked);
+    let server = Server::start(move |request, _| {
+        let is_asked = texts(&request.body).iter().any(|it| it == question);
+        match is_asked && times.fetch_add(1, Ordering::SeqCst) == 0 {
+            true => Act::Hang,
+            false => answer(request, 3),
+        }
+    });
+    let house = house(&openai(&server, 3));
+    wait_for_model(&house, "m3");
+    let search = || house.run(["search", question]).stdout;
+    let said = search();
+    assert!(said.contains("(vector off: the model gave no answer)"), "{said}");
+    wait_for("the vector of the question", || search().ends_with(", keyword + vector\n"));
+    assert_eq!(first(&house, question), "commute.md");
+    assert!(asked.load(Ordering::SeqCst) <= 3, "asked {asked:?} times");
+    assert_eq!(problem(&house, "embedding"), None);
+}
+
+/// Where a provider did not answer in time, no page of that is kept.
+#[test]
+fn a_page_without_vectors_is_made_anew_when_the_provider_answers_again() {
+    if !has_fuse("a page while a provider is away") {
+        return;
+    }
+    let is_away = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&is_away);
+    let server = Server::start(move |request, _| match now.load(Ordering::SeqCst) {
+        0 => answer(request, 3),
+        _ => Act::Hang,
+    });
+    let mut house = house("");
+    house.stop();
+    settings(&house, &openai(&server, 3));
+    house.args([]).start();
+    wait_for_model(&house, "m3");
+    wait_for("the mount", || house.mount.join("status.md").exists());
+    let page = || house.cat("search/something with two wheels");
+    is_away.store(1, Ordering::SeqCst);
+    let said = page();
+    assert!(said.contains("(vector off: the model gave no answer)"), "{said}");
+    is_away.store(0, Ordering::SeqCst);
+    let said = page();
+    assert!(said.starts_with("========== commute.md:1-3 "), "{said}");
+    assert!(said.ends_with(", keyword + vector\n"), "{said}");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_named_until_they_cannot() {
+    let server = provider(3);
+    let house = house(&openai(&server, 3));
+    let file = house.root().join("home/.config/remd/config.yaml");
+    let set_mode = |mode| {
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    assert_eq!(problem(&house, "settings-mode"), None);
+    set_mode(0o644);
+    let remedy = problem(&house, "settings-mode").unwrap()["remedy"].clone();
+    assert_eq!(remedy, format!("chmod 600 '{}'", file.display()));
+    set_mode(0o600);
+    assert_eq!(problem(&house, "settings-mode"), None);
 }
 
 /// H08: 768 → 384 → 768 with no file changed, a probe that fails, a kill half-way.
