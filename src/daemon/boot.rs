@@ -527,7 +527,7 @@ fn filter(settings: &Settings, mount: &MountWish, vault: &Path) -> Filter {
 const RULES_KEEP: Duration = Duration::from_millis(50);
 
 fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Watcher> {
-    let intake = house.intake.clone();
+    let hinted = house.clone();
     let mut ignores = history.ignores().ok();
     let mut read_at = clock::now();
     let mut git_dirs = vec![history.git_dir().to_owned(), history.common_dir().to_owned()];
@@ -547,7 +547,7 @@ fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Wa
             }
             ignores.is_ignored(path, true)
         }),
-        Box::new(move |hints, burst| intake.hint(hints, burst)),
+        Box::new(move |hints, burst| hinted.hint(hints, burst)),
     );
     match watcher {
         Ok(watcher) => {

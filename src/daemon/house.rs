@@ -22,7 +22,7 @@ use crate::index::{IndexView, NextSpace};
 use crate::mount::Tally;
 use crate::render::status::{AtWork, Committing, KeptOut};
 use crate::vault::VaultPath;
-use crate::watch::WatchStats;
+use crate::watch::{Hints, Settle, WatchStats};
 
 /// The shared parts; cloning shares them.
 #[derive(Clone)]
@@ -60,6 +60,12 @@ pub struct House {
 }
 
 impl House {
+    /// Hands in hints, to be committed and, before that, shown by the indexer.
+    pub fn hint(&self, hints: Hints, burst: Settle) {
+        self.intake.hint(hints, burst);
+        self.ledger.update(|_| {});
+    }
+
     /// Whether the vault's folder is the one that was opened: nothing is made or written elsewhere.
     pub fn is_vault_there(&self) -> bool {
         fs::identity(&self.vault).is_ok_and(|it| it == self.identity)

@@ -8,8 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use crate::base::store::StoreError;
@@ -17,12 +17,13 @@ use crate::base::trouble::Trouble;
 use crate::base::{clock, fault, fs};
 use crate::daemon::cause::{self, Backoff};
 use crate::daemon::changes::{changed_since, update_or_name};
+use crate::daemon::drafts::Front;
 use crate::daemon::embedding::Embedding;
 use crate::daemon::encoder::Encoder;
 use crate::daemon::house::{House, Progress};
 use crate::daemon::index_told::FollowError;
 use crate::daemon::problems::Level;
-use crate::index::{Damage, Index, IndexError, IndexView, Opened, Room, Why};
+use crate::index::{Damage, Index, IndexError, Opened, Room, Why};
 use crate::vault::{CommitId, Entry, Layout, VaultPath};
 
 /// Staged notes become durable when nothing came for this long …
@@ -72,12 +73,13 @@ struct Work {
 pub struct Indexer {
     pub(super) house: House,
     encoder: Encoder,
+    pub(super) front: Arc<Mutex<Front>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Indexer {
     pub fn new(house: House, encoder: Encoder) -> Self {
-        Self { house, encoder, stop: Arc::default() }
+        Self { house, encoder, front: Arc::default(), stop: Arc::default() }
     }
 
     /// Ends the thread after what is staged is durable.
@@ -261,6 +263,9 @@ impl Indexer {
                         staged_since.get_or_insert(clock::now());
                     }
                 }
+            }
+            if is_new {
+                self.look_at_drafts(layout);
             }
             if tends && !is_new {
                 self.tend(index, vectors, metadata);
@@ -491,13 +496,5 @@ impl Indexer {
             seen = seen.max(version);
             let _newer = self.house.ledger.wait_newer(seen, LONG);
         }
-    }
-
-    pub(super) fn publish(&self, view: Arc<IndexView>, progress: Option<Progress>) {
-        self.house.shelf.update(|it| {
-            it.view = Some(view);
-            it.progress = progress;
-            it.generation += 1;
-        });
     }
 }

@@ -9,6 +9,7 @@ pub mod changes;
 pub mod committer;
 pub mod create;
 pub mod desk;
+mod drafts;
 mod embedding;
 pub mod encoder;
 pub mod evaluation;

@@ -74,6 +74,13 @@ pub(super) enum Filtered {
     Refused(String),
 }
 
+impl Rules {
+    /// Whether no program of the user's makes another text of the file.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.driver, Named::Nothing)
+    }
+}
+
 impl<'a> Filters<'a> {
     /// Reads the rules; `index` gives the attribute files that a sparse checkout left out.
     pub fn new(repo: &'a gix::Repository, index: &gix::index::State) -> Result<Self, GitError> {

@@ -12,6 +12,7 @@ mod bulk;
 mod busy;
 mod candidates;
 mod dialogue;
+mod draft;
 mod drivers;
 mod encoding;
 mod error;
@@ -67,6 +68,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use busy::Operation;
+pub use draft::Draft;
 pub use drivers::Limits;
 pub use error::{GitError, ReadError, SnapshotError};
 pub use find::OpenError;

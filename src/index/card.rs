@@ -45,7 +45,15 @@ pub struct Edge {
     pub line: u32,
 }
 
+/// Numbers from here on are of notes that no commit has, and in no file.
+pub(super) const FIRST_DRAFT: u64 = 1 << 63;
+
 impl Card {
+    /// Whether it is of a version on the disk that no commit has yet.
+    pub fn is_uncommitted(&self) -> bool {
+        self.id >= FIRST_DRAFT
+    }
+
     pub(super) fn new(id: u64, path: &VaultPath, blob: BlobId, role: Role, doc: &NoteDoc) -> Self {
         Self {
             id,

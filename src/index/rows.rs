@@ -31,6 +31,13 @@ pub(super) struct Heading {
     pub(super) generation: String,
 }
 
+impl Heading {
+    /// Of a block that is never written.
+    pub(super) fn in_memory(identity: Identity) -> Self {
+        Self { identity, text: 0, generation: String::new() }
+    }
+}
+
 /// Why bytes are no block of this space.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RowsError {

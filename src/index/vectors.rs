@@ -127,7 +127,7 @@ impl Vectors {
         let identity = embedder.identity().clone();
         let root = Self::root(dir);
         Self {
-            is_instant: identity.backend == "static",
+            is_instant: is_instant(&identity),
             folder: root.join(format!("{}-{TEXT}", identity.space())),
             root,
             heading: Heading { identity, text: TEXT, generation: generation.to_owned() },
@@ -251,10 +251,7 @@ impl Vectors {
     pub(super) fn put<'a>(&mut self, notes: impl IntoIterator<Item = (&'a Card, &'a NoteDoc)>) {
         let mut made = BTreeMap::new();
         for (card, doc) in notes {
-            if self.is_instant
-                && doc.chunks.len() <= MOST_CHUNKS_AT_ONCE
-                && let Ok(rows) = self.rows_of(doc.chunks.iter().map(passage_text))
-            {
+            if let Some(rows) = rows_at_once(&*self.embedder, doc) {
                 made.insert(card.id, rows);
             } else {
                 self.missing.insert(card.id);
@@ -540,6 +537,20 @@ impl Vectors {
         let source = failed.unwrap_or(EmbedError::Timeout(STEP_LIMIT));
         Err(VectorsError::Embed { model, source })
     }
+}
+
+/// The vectors of a note, where they cost so little that they are made while somebody waits.
+pub(super) fn rows_at_once(embedder: &dyn Embedder, doc: &NoteDoc) -> Option<Vec<Row>> {
+    if !is_instant(embedder.identity()) || doc.chunks.len() > MOST_CHUNKS_AT_ONCE {
+        return None;
+    }
+    let passages = (0..).zip(&doc.chunks).map(|(chunk, it)| (0, chunk, passage_text(it)));
+    let (mut rows, _) = make_rows(embedder, passages, &|| false);
+    rows.lacking.is_empty().then(|| rows.made.remove(&0).unwrap_or_default())
+}
+
+fn is_instant(identity: &Identity) -> bool {
+    identity.backend == "static"
 }
 
 /// What is embedded of a passage.

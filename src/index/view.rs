@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::fs;
-use crate::embed::{Embedder, Vector};
+use crate::embed::{Embedder, Identity, Vector};
 use crate::index::IndexError;
 use crate::index::ask::Ask;
 use crate::index::card::Card;
@@ -22,6 +22,7 @@ use crate::index::guard::{Damage, Guard};
 use crate::index::keyword::{self, Block, Candidate, Found, Ground, Share, Weights};
 use crate::index::living::Living;
 use crate::index::meaning::{Meaning, Near, Nearest};
+use crate::index::rows::Rows;
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
 use crate::index::state::leads::{Goal, Lead};
@@ -114,6 +115,50 @@ impl IndexView {
             is_proven: None,
             memo,
         })
+    }
+
+    /// The same view with these cards in the place of those at their paths; `shelf` has their
+    /// documents, `rows` those of their vectors that are made.
+    pub(super) fn with_cards(
+        &self,
+        cards: &[&Arc<Card>],
+        shelf: Option<&Arc<Shelf>>,
+        rows: Option<(&Identity, &Arc<Rows>)>,
+    ) -> Result<Arc<Self>, IndexError> {
+        let (mut state, mut graves) = (self.state.clone(), self.graves.clone());
+        let mut meaning = self.meaning.clone();
+        let rows = rows.filter(|it| self.embedder().is_some_and(|own| own.identity() == it.0));
+        for card in cards {
+            if let (Some(graves), Some(first)) = (&mut graves, self.shelves.first()) {
+                let path = self.fields.path_term(&card.path);
+                Arc::make_mut(graves).bury(first, &path, &self.fields)?;
+            }
+            state.put(Arc::clone(card));
+            let is_made = rows.is_some_and(|it| it.1.group_of(card.id).is_some());
+            if let Some(meaning) = meaning.as_mut().filter(|_| !is_made) {
+                meaning.missing += 1;
+            }
+        }
+        if let (Some(meaning), Some((_, rows))) = (&mut meaning, rows) {
+            meaning.blocks.push(Arc::clone(rows));
+        }
+        Ok(Arc::new(Self {
+            state,
+            shelves: self.shelves.iter().chain(shelf).cloned().collect(),
+            graves,
+            fields: Arc::clone(&self.fields),
+            at: self.at,
+            building: self.building,
+            dir: self.dir.clone(),
+            meaning,
+            guard: self.guard.clone(),
+            is_proven: self.is_proven.clone(),
+            memo: Memo::default(),
+        }))
+    }
+
+    pub(super) fn fields(&self) -> &Fields {
+        &self.fields
     }
 
     /// The same view, with vectors.

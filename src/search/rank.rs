@@ -341,7 +341,7 @@ fn hit(
         description: card.description.as_deref().map(str::to_owned),
         headings: passage.headings,
         text: passage.text,
-        uncommitted: false,
+        uncommitted: card.is_uncommitted(),
         outlinks_total: outlinks.len(),
         outlinks: outlinks.iter().take(MOST_NEIGHBOURS).map(Neighbour::from).collect(),
         inlinks_total: inlinks.len(),

@@ -16,6 +16,7 @@ mod commands;
 mod corpus;
 mod crash;
 mod current;
+mod drafts;
 mod edits;
 mod evaluated;
 mod find;

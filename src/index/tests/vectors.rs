@@ -309,3 +309,58 @@ fn an_index_that_is_built_anew_leaves_no_vectors_of_the_old_one() {
     drop(index);
     assert_eq!(missing(&reopened(dir.path(), new)), 0);
 }
+
+#[test]
+fn drafts_are_found_at_once_take_nothing_away_and_are_gone_with_their_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    for model in [WordModel::instant("m"), WordModel::remote("n")] {
+        let is_instant = model.identity().backend == "static";
+        let dir = dir.path().join(&model.identity().model);
+        let mut index = open_with_model(&dir, model.clone(), notes(), commit(1));
+        make_vectors(&mut index);
+        let notes =
+            vec![put("b.md", "pilot"), put("new.md", "chart [[a]]"), put("a.md", "tide tables")];
+        let drafts = index.view().drafts(notes.clone()).unwrap();
+        let before = index.view();
+        let view = before.laid_over(&drafts).unwrap();
+        let words = |view: &Arc<IndexView>, query: &str| super::hits(view, query).len();
+        assert_eq!([words(&view, "pilot"), words(&view, "chart"), words(&view, "moon")], [1, 1, 0]);
+        assert_eq!((words(&view, "tide"), words(&before, "moon")), (1, 1));
+        let is_draft = |at: &str| view.note(&super::path(at)).unwrap().is_uncommitted();
+        assert_eq!([is_draft("b.md"), is_draft("new.md"), is_draft("a.md")], [true, true, false]);
+        assert_eq!(view.inlinks(&super::path("a.md")).len(), 1);
+        let (kept, counted) = view.sums_kept_and_counted().unwrap();
+        assert_eq!(kept, counted);
+        let lacking = view.vectors().unwrap().missing;
+        match is_instant {
+            true => assert_eq!((near(&view, &model, "pilot")[0].as_str(), lacking), ("b.md", 0)),
+            // A provider is not waited for, and the view says so.
+            false => assert_eq!((near(&view, &model, "moon"), lacking), (vec!["a.md".into()], 2)),
+        }
+        index.stage(notes, commit(2)).unwrap();
+        make_vectors(&mut index);
+        let after = index.view().laid_over(&drafts).unwrap();
+        assert!(after.notes().iter().all(|it| !it.is_uncommitted()));
+        assert_eq!(super::facts(&after), super::facts(&index.view()));
+        assert_eq!(near(&after, &model, "pilot")[0], "b.md");
+        index.rest().unwrap();
+        drop(index);
+        assert_eq!(missing(&reopened(&dir, model)), 0);
+    }
+}
+
+/// The vectors of drafts made with another model mean nothing to this one.
+#[test]
+fn drafts_of_another_space_are_found_by_words_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (WordModel::instant("old"), WordModel::instant("new"));
+    let index = open_with_model(dir.path(), old, notes(), commit(1));
+    let drafts = index.view().drafts(vec![put("new.md", "pilot")]).unwrap();
+    drop(index);
+    let mut index = reopened(dir.path(), new.clone());
+    make_vectors(&mut index);
+    let view = index.view().laid_over(&drafts).unwrap();
+    assert_eq!(super::hits(&view, "pilot").len(), 1);
+    assert!(!near(&view, &new, "pilot").contains(&"new.md".to_owned()));
+    assert_eq!(view.vectors().unwrap().missing, 1);
+}
