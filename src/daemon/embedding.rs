@@ -15,7 +15,7 @@ use crate::daemon::house::House;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::models::{self, Chosen, Wish};
 use crate::daemon::problems::Level;
-use crate::index::{Index, Models, VectorsError};
+use crate::index::{Damage, Index, Models, VectorsError};
 
 /// The model in use.
 pub(super) struct Embedding {
@@ -114,6 +114,19 @@ impl Indexer {
         let next = index.next_space();
         if self.house.shelf.get().next_space != next {
             self.house.shelf.update(|it| it.next_space = next);
+        }
+    }
+
+    /// Gives up files of vectors that somebody touched, where they are not what was written. They
+    /// are made again while words are searched.
+    pub(super) fn mend_vectors(&self, index: &mut Index, damage: &Damage) {
+        let what = format!("{damage}; keywords answer meanwhile");
+        let remedy = "They are made again by themselves.";
+        self.house.problems.report("vectors", Level::Warning, &what, remedy);
+        index.mend_vectors();
+        self.publish_vectors(index);
+        if !index.owes_vectors() {
+            self.house.problems.clear("vectors");
         }
     }
 

@@ -267,7 +267,12 @@ impl Indexer {
             if is_new {
                 self.look_at_drafts(layout);
             }
-            if tends && !is_new {
+            if let Err(damage) = index.check_vectors()
+                && !self.is_stopped()
+            {
+                self.mend_vectors(index, &damage);
+                resting = false;
+            } else if tends && !is_new {
                 self.tend(index, vectors, metadata);
                 resting = false;
             }

@@ -30,6 +30,8 @@ use crate::vault::{CommitId, Entry, Layout, VaultPath};
 const MOST_PATHS: usize = 2000;
 /// And how long that may take.
 const CATCH_UP: Duration = Duration::from_millis(500);
+/// How long whoever builds an index waits for the vectors of very long notes.
+const VECTORS_LIMIT: Duration = Duration::from_secs(5);
 /// How long a query may take.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
 
@@ -259,7 +261,17 @@ fn build_in(
         }
         progress(at + 1, notes.len());
     }
-    Ok(build.finish(head)?)
+    build.finish(head)?;
+    // Of very long notes they are not made while the words are.
+    let until = clock::now() + VECTORS_LIMIT;
+    while index.owes_at_once() && clock::now() < until {
+        if let Err(err) = index.tend_at_once(until) {
+            // The page says what is missing, and an agent makes it.
+            tracing::debug!(err = told(&err), "vectors are missing");
+            break;
+        }
+    }
+    Ok(index.view())
 }
 
 /// How a vault is whose agent is not there, or cannot be asked.

@@ -12,7 +12,6 @@ use tantivy::directory::error::LockError;
 use crate::base::store::StoreError;
 use crate::base::trouble::Trouble;
 use crate::index::directory::Met;
-use crate::index::vectors::VectorsError;
 use crate::vault::CommitId;
 
 /// How an index was found.
@@ -57,8 +56,6 @@ pub enum IndexError {
     /// Its files are not what was written.
     #[error("Index is damaged: {0}")]
     Damaged(String),
-    #[error(transparent)]
-    Vectors(#[from] VectorsError),
     /// [`Opened::Rebuild`] was not followed by a build.
     #[error("Index has to be built first")]
     NotBuilt,
@@ -69,8 +66,6 @@ impl IndexError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Busy => true,
-            // Words go on without them, and they are tried again.
-            Self::Vectors(_) => true,
             _ => self.trouble().is_some(),
         }
     }
@@ -80,7 +75,6 @@ impl IndexError {
         match self {
             Self::Stores(StoreError::Io(err)) => Trouble::behind(&err.source),
             Self::Lock(err) | Self::Disk(err) => Trouble::behind(&**err),
-            Self::Vectors(err) => err.trouble(),
             Self::Stores(_) | Self::Busy | Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => {
                 None
             }
@@ -94,7 +88,6 @@ impl IndexError {
         }
         match self {
             Self::Stores(err) => err.hint(),
-            Self::Vectors(err) => err.hint(),
             Self::Busy => Some("It goes on by itself when the other one has ended.".to_owned()),
             Self::Lock(_) | Self::Disk(_) => {
                 Some("Check that its folder is there and can be written, and its disk.".to_owned())

@@ -58,6 +58,8 @@ pub struct Index {
     pub(super) overlay: Overlay,
     /// `None` where no model is in use.
     pub(super) vectors: Option<Spaces>,
+    /// Whether files of vectors could not be made one.
+    pub(super) is_untidy: bool,
     /// Whether a store may hold more of a path than the others know.
     pub(super) cautious: bool,
     /// What of the files has still to be looked at.
@@ -234,9 +236,7 @@ impl Index {
                 disk.graves = None;
             }
         }
-        if let Some(vectors) = &mut self.vectors {
-            vectors.tidy_up(&self.state)?;
-        }
+        self.tidy_vectors();
         Ok(())
     }
 

@@ -88,6 +88,7 @@ impl Index {
             overlay: Overlay::default(),
             // Until it is known which generation the index is of there are none.
             vectors: models.map(|it| Spaces::new(metadata_dir, it)),
+            is_untidy: false,
             cautious: false,
             proof: None,
             is_unfinished: false,

@@ -196,11 +196,11 @@ impl Spaces {
 
     /// What is to be made elsewhere next, if anything is.
     pub(super) fn task(
-        &self,
+        &mut self,
         state: &State,
         texts: &mut dyn FnMut(&Card) -> Passages,
     ) -> Result<Option<Task>, VectorsError> {
-        let vectors = self.worked_at();
+        let vectors = self.next.as_mut().unwrap_or(&mut self.shown);
         match vectors.is_instant() {
             true => Ok(None),
             false => vectors.task(state, texts),
@@ -234,6 +234,20 @@ impl Spaces {
             self.shown.remove_other_spaces()?;
         }
         Ok(())
+    }
+
+    /// Reads the files again, to the last byte: what is not what was written is given up, and made
+    /// again.
+    pub(super) fn mend(&mut self, state: &State) {
+        for vectors in self.all_mut() {
+            vectors.read();
+            vectors.look_for_missing(state);
+        }
+    }
+
+    /// Whether each file is what it was when it was mapped.
+    pub(super) fn is_mapped_whole(&self) -> bool {
+        self.all().all(Vectors::is_mapped_whole)
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {

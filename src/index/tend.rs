@@ -7,14 +7,16 @@
 //! **Invariant:** words never wait for vectors, and never fail for their sake: what could not be
 //! made or kept is owed, and whoever tends it is told why.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::trouble::told;
 use crate::index::card::Card;
+use crate::index::guard::{Damage, Guard};
 use crate::index::indexer::Index;
-use crate::index::spaces::{Models, NextSpace};
+use crate::index::spaces::{Models, NextSpace, Spaces};
 use crate::index::task::{Made, Task};
-use crate::index::vectors::VectorsError;
+use crate::index::vectors::{Vectors, VectorsError};
 use crate::vault::NoteDoc;
 
 impl Index {
@@ -24,7 +26,8 @@ impl Index {
         self.is_proven()
             && self.vectors.as_ref().is_some_and(|it| {
                 // What an edit brought is written with it.
-                let is_left = it.is_unwritten() && self.overlay.waiting.is_empty();
+                let is_left =
+                    (it.is_unwritten() || self.is_untidy) && self.overlay.waiting.is_empty();
                 it.missing() > 0 || it.owes_at_once() || (is_left && self.disk.is_some())
             })
     }
@@ -34,7 +37,8 @@ impl Index {
         let is_left = self.overlay.waiting.is_empty() && self.disk.is_some();
         self.is_proven()
             && self.vectors.as_ref().is_some_and(|it| {
-                it.owes_at_once() || (is_left && it.missing() == 0 && it.is_unwritten())
+                let is_left = is_left && it.missing() == 0;
+                it.owes_at_once() || (is_left && (it.is_unwritten() || self.is_untidy))
             })
     }
 
@@ -55,13 +59,47 @@ impl Index {
 
     /// Vectors to be made elsewhere, if any are; a note whose text can't be read is an error only
     /// where there is nothing else to do.
-    pub fn task(&self) -> Result<Option<Task>, VectorsError> {
-        let Some(vectors) = self.vectors.as_ref().filter(|_| self.is_proven()) else {
+    pub fn task(&mut self) -> Result<Option<Task>, VectorsError> {
+        let Some(vectors) = self.vectors.as_mut().filter(|_| self.proof.is_none()) else {
             return Ok(None);
         };
         let view = &self.view;
         let mut texts = |card: &Card| view.note(&card.path).map(|it| view.texts_of(it)).transpose();
         vectors.task(&self.state, &mut texts)
+    }
+
+    /// Whether the files of vectors are as they were left. Where they are not, words are searched
+    /// all the same, and [`Self::mend_vectors`] sees to the rest.
+    pub fn check_vectors(&self) -> Result<(), Damage> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.guard.check_vectors()?;
+        match self.vectors.as_ref().is_none_or(Spaces::is_mapped_whole) {
+            true => Ok(()),
+            false => Err(Damage::Changed(Vectors::root(&self.dir))),
+        }
+    }
+
+    /// Reads the files of vectors again: what of them is not what was written is made again.
+    pub fn mend_vectors(&mut self) {
+        let prints = Guard::prints_of_vectors(&self.dir);
+        if let Some(vectors) = &mut self.vectors {
+            vectors.mend(&self.state);
+        }
+        if let Some(disk) = &mut self.disk {
+            disk.guard = Arc::new(disk.guard.with_vectors(prints));
+        }
+        self.renew_guard();
+        self.publish(None);
+    }
+
+    /// Makes small files one. What fails is owed, and no fault of the words.
+    pub(super) fn tidy_vectors(&mut self) {
+        let Some(vectors) = &mut self.vectors else { return };
+        let tidied = vectors.tidy_up(&self.state);
+        self.is_untidy = tidied.is_err();
+        if let Err(err) = tidied {
+            tracing::warn!(err = told(&err), "files of vectors are not made one yet");
+        }
     }
 
     /// Takes what was made elsewhere. A failure to keep it leaves it to be searched.
@@ -111,9 +149,11 @@ impl Index {
         };
         let is_whole = vectors.missing() == 0 && self.overlay.waiting.is_empty();
         let written = match self.disk.is_some() && is_whole {
+            true if self.is_untidy => vectors.tidy_up(&self.state),
             true => vectors.write(&self.state),
             false => Ok(()),
         };
+        self.is_untidy &= !is_whole || written.is_err();
         made.and(written)
     }
 

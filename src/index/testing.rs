@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sha2::Digest as _;
@@ -47,6 +47,10 @@ pub(crate) struct WordModel {
     identity: Identity,
     /// Whether it gives no answer now.
     pub(crate) is_away: AtomicBool,
+    /// Of texts with this word it gives none in time, nor of those behind them.
+    pub(crate) too_much: Mutex<Option<&'static str>>,
+    /// Of how many texts it was asked for vectors.
+    pub(crate) asked: AtomicUsize,
 }
 
 impl WordModel {
@@ -70,7 +74,12 @@ impl WordModel {
             query_prefix: String::new(),
             passage_prefix: String::new(),
         };
-        Arc::new(Self { identity, is_away: AtomicBool::new(false) })
+        Arc::new(Self {
+            identity,
+            is_away: AtomicBool::new(false),
+            too_much: Mutex::new(None),
+            asked: AtomicUsize::new(0),
+        })
     }
 
     pub(crate) fn vector(&self, text: &str) -> Option<Vector> {
@@ -105,8 +114,13 @@ impl Embedder for WordModel {
             let stopped = Some(EmbedError::Transport("connection refused".to_owned()));
             return Answer { slots: vec![Slot::Missing; texts.len()], stopped };
         }
+        self.asked.fetch_add(texts.len(), Ordering::SeqCst);
         let slot = |text: &&str| self.vector(text).map_or(Slot::Silent, Slot::whole);
-        Answer { slots: texts.iter().map(slot).collect(), stopped: None }
+        let mut slots: Vec<Slot> = texts.iter().map(slot).collect();
+        let too_much = *self.too_much.lock().unwrap();
+        let at = too_much.and_then(|word| texts.iter().position(|it| it.contains(word)));
+        slots[at.unwrap_or(texts.len())..].fill(Slot::Missing);
+        Answer { slots, stopped: at.map(|_| EmbedError::Timeout(Duration::ZERO)) }
     }
 }
 

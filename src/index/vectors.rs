@@ -42,6 +42,12 @@ pub(super) struct Vectors {
     tail: Vec<Arc<Rows>>,
     /// Living notes without vectors.
     missing: BTreeSet<u64>,
+    /// How often each of them was asked for in vain.
+    tried: BTreeMap<u64, u32>,
+    /// How many were asked for last, where that is not answered yet.
+    asked: usize,
+    /// Whether one note at a time is asked for: of several one was too much.
+    one_by_one: bool,
     /// Whether notes died since the files were last looked at for dead ones.
     has_dead: bool,
     next_file: u64,
@@ -135,6 +141,9 @@ impl Vectors {
             disk: Vec::new(),
             tail: Vec::new(),
             missing: BTreeSet::new(),
+            tried: BTreeMap::new(),
+            asked: 0,
+            one_by_one: false,
             has_dead: false,
             next_file: 1,
         }
@@ -263,6 +272,7 @@ impl Vectors {
     /// Takes a note's end.
     pub(super) fn remove(&mut self, card: &Card) {
         self.missing.remove(&card.id);
+        self.tried.remove(&card.id);
         self.has_dead = true;
     }
 
@@ -319,15 +329,18 @@ impl Vectors {
         failed
     }
 
-    /// Notes that lack vectors, as many as one task takes. One whose text cannot be read keeps no
-    /// other from its turn.
+    /// Notes that lack vectors, as many as one task takes. One whose text cannot be read, or that
+    /// was asked for in vain before, keeps no other from its turn.
     pub(super) fn task(
-        &self,
+        &mut self,
         state: &State,
         texts: &mut dyn FnMut(&Card) -> Passages,
     ) -> Result<Option<Task>, VectorsError> {
         let (mut notes, mut bytes, mut unread) = (Vec::new(), 0, None);
-        for card in self.missing.iter().filter_map(|it| state.card_of(*it)) {
+        let mut order: Vec<u64> = self.missing.iter().copied().collect();
+        order.sort_by_key(|it| self.tried.get(it).copied().unwrap_or(0));
+        let most = if self.one_by_one { 1 } else { TASK_NOTES };
+        for card in order.iter().filter_map(|it| state.card_of(*it)) {
             match texts(card) {
                 Ok(passages) => {
                     let passages = passages.unwrap_or_default();
@@ -339,10 +352,14 @@ impl Vectors {
                     unread.get_or_insert(VectorsError::Unread { path, source });
                 }
             }
-            if bytes >= TASK_BYTES || notes.len() >= TASK_NOTES {
+            if bytes >= TASK_BYTES || notes.len() >= most {
                 break;
             }
         }
+        for (id, _) in &notes {
+            *self.tried.entry(*id).or_default() += 1;
+        }
+        self.asked = notes.len();
         let (embedder, space) = (Arc::clone(&self.embedder), self.space());
         match (notes.is_empty(), unread) {
             (true, Some(err)) => Err(err),
@@ -362,7 +379,9 @@ impl Vectors {
 
     /// Takes what a task made; notes that are gone, or have theirs, count no more.
     pub(super) fn take(&mut self, mut made: BTreeMap<u64, Vec<Row>>, state: &State) {
+        self.one_by_one = made.len() < std::mem::take(&mut self.asked);
         made.retain(|id, _| self.missing.remove(id) && state.card_of(*id).is_some());
+        self.tried.retain(|id, _| !made.contains_key(id));
         self.show(made);
     }
 
@@ -395,6 +414,11 @@ impl Vectors {
     pub(super) fn tidy_up(&mut self, state: &State) -> Result<(), VectorsError> {
         self.write(state)?;
         self.merge(state)
+    }
+
+    /// Whether each file is what it was when it was mapped.
+    pub(super) fn is_mapped_whole(&self) -> bool {
+        self.disk.iter().all(|it| it.is_whole())
     }
 
     /// The files in use.

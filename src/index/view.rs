@@ -190,6 +190,14 @@ impl IndexView {
         self.guard.as_ref().map_or(Ok(()), |it| it.check_segments())
     }
 
+    /// Whether the vectors of this view are as they were written: asked after they were, which then
+    /// may be believed. It costs one `stat` a file.
+    pub fn has_whole_vectors(&self) -> bool {
+        let is_mapped = |it: &Meaning| it.blocks.iter().all(|it| it.is_whole());
+        self.guard.as_ref().is_none_or(|it| it.check_mapped_vectors().is_ok())
+            && self.meaning.as_ref().is_none_or(is_mapped)
+    }
+
     /// Whether what lies on the disk of this view was taken away as a whole. What is mapped can still
     /// be asked; it costs one `stat`.
     pub fn is_taken_away(&self) -> bool {

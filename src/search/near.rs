@@ -42,6 +42,8 @@ pub(super) struct FoundNear {
     missing: usize,
     /// Whether the deadline came first.
     pub(super) cut: bool,
+    /// Whether somebody touched the files of vectors.
+    is_damaged: bool,
 }
 
 /// What of a query goes to the model.
@@ -79,7 +81,9 @@ pub(super) fn branch(
         found.near.retain(|it| it.cosine >= *least);
     }
     let missing = counts.missing;
-    let found = FoundNear { near: found.near, query: Some(query), missing, cut: found.cut };
+    let (near, cut, query) = (found.near, found.cut, Some(query));
+    let mut found = FoundNear { near, query, missing, cut, is_damaged: false };
+    found.check(view);
     Branch { state: found.state(), found: Some(found) }
 }
 
@@ -110,11 +114,21 @@ impl FoundNear {
         self.near.sort_by(|a, b| {
             b.cosine.total_cmp(&a.cosine).then_with(|| a.card.path.cmp(&b.card.path))
         });
+        self.check(view);
+    }
+
+    /// Gives up what was read of files that are not what was written.
+    fn check(&mut self, view: &IndexView) {
+        if !view.has_whole_vectors() {
+            self.near.clear();
+            self.is_damaged = true;
+        }
     }
 
     /// How the branch took part.
     pub(super) fn state(&self) -> BranchState {
         match (self.near.len(), self.missing) {
+            _ if self.is_damaged => BranchState::Off("vectors are being made again"),
             (found, 0) => BranchState::Used(found),
             (found, missing) => BranchState::Part { found, missing },
         }

@@ -96,13 +96,21 @@ fn settings_choose_the_rule() {
 fn rows(house: &House) -> Vec<PathBuf> {
     let spaces = fs::read_dir(house.at("mem_metadata/vector_index")).unwrap();
     let files = spaces.flat_map(|it| fs::read_dir(it.unwrap().path()).unwrap());
-    files.map(|it| it.unwrap().path()).collect()
+    files.map(|it| it.unwrap().path()).filter(|it| it.extension().is_some()).collect()
 }
 
 fn is_mended(house: &House) -> bool {
     let status = house.status();
     status["index"]["vectors"]["missing"] == 0
-        && status["problems"].as_array().unwrap().iter().all(|it| it["id"] != "index")
+        && status["problems"].as_array().unwrap().iter().all(|it| it["id"] != "vectors")
+}
+
+/// Whatever becomes of vectors, words are searched.
+fn words_go_on(house: &House) {
+    assert_eq!(house.found("bicycle"), ["commute.md"]);
+    let status = house.status();
+    let problems = status["problems"].as_array().unwrap();
+    assert!(problems.iter().all(|it| it["id"] != "index"), "{status}");
 }
 
 #[test]
@@ -129,8 +137,14 @@ fn vectors_that_are_damaged_or_gone_are_never_believed_and_made_again() {
                 house.start();
                 house.settle_and_check();
             }
-            wait_for("whole vectors", || rows(&house).iter().any(is_whole));
-            wait_for("the end of it", || is_mended(&house));
+            wait_for("whole vectors", || {
+                words_go_on(&house);
+                rows(&house).iter().any(is_whole)
+            });
+            wait_for("the end of it", || {
+                words_go_on(&house);
+                is_mended(&house)
+            });
             assert_eq!(house.found(question), ["commute.md"], "{damage} {while_it_runs}");
         }
     }
@@ -140,4 +154,20 @@ fn vectors_that_are_damaged_or_gone_are_never_believed_and_made_again() {
 fn is_whole(file: impl AsRef<Path>) -> bool {
     fs::read(file)
         .is_ok_and(|it| it.len() > 16 && crc32fast::hash(&it[16..]).to_le_bytes() == it[12..16])
+}
+
+/// A command that builds the index leaves no note to an agent that may never come.
+#[test]
+fn without_an_agent_a_very_long_note_has_its_vectors_too() {
+    let mut house = house();
+    let sections =
+        (0..90).map(|it| format!("# Part {it}\n\n{}\n", "lentils and salt ".repeat(130)));
+    let ride = "# Ride\n\nThe bicycle brought me to the office again.\n";
+    house.write("long.md", sections.collect::<String>() + ride);
+    house.settle();
+    house.stop();
+    fs::remove_dir_all(house.at("mem_metadata")).unwrap();
+    let said = house.run(["search", "travelling to work on two wheels"]);
+    assert!(said.stdout.ends_with(" keyword + vector\n"), "{}", said.stdout);
+    assert!(said.stdout.contains("========== long.md:"), "{}", said.stdout);
 }

@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::vectors::{missing, near, notes};
+use super::vectors::{missing, near, notes, reopened};
 use crate::base::clock;
-use crate::embed::Embedder;
-use crate::index::testing::{WordModel, commit, make_vectors, open_with_model, put, remove};
-use crate::index::{Index, Models, Opened};
+use crate::embed::{Cache, Cached, Embedder};
+use crate::index::testing::{
+    WordModel, commit, make_vectors, open_with_model, put, rebuild, remove,
+};
+use crate::index::{Index, Models, Opened, Update};
 use crate::vault::Layout;
 
 fn models(wanted: &Arc<WordModel>, meanwhile: &Arc<WordModel>) -> Models {
@@ -122,4 +124,50 @@ fn what_fails_in_the_next_space_changes_nothing() {
     assert_eq!(model(&index), "remote");
     make_vectors(&mut index);
     assert_eq!(near(&index.view(), &remote, "moon")[0], "b.md");
+}
+
+/// A rename, an undo, a checkout and a second branch bring texts that the cache has.
+#[test]
+fn no_text_is_embedded_twice_whatever_happens_to_its_note() {
+    let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let model = WordModel::remote("m");
+    let open_cache = || {
+        let room = std::num::NonZeroUsize::new(1000).unwrap();
+        Cache::open(kept.path(), model.identity(), room).unwrap().0
+    };
+    let cached = Arc::new(Cached::new(model.clone(), open_cache()));
+    let mut index = open_with_model(dir.path(), cached.clone(), three(), commit(1));
+    make_vectors(&mut index);
+    let asked = || model.asked.load(Ordering::SeqCst);
+    assert_eq!(asked(), 3);
+    let mut at = 1;
+    let mut apply = |index: &mut Index, updates: Vec<Update>| {
+        at += 1;
+        index.apply(updates, commit(at)).unwrap();
+        make_vectors(index);
+    };
+    let renamed = vec![remove("a.md"), put("z/a.md", "tide tables")];
+    apply(&mut index, renamed);
+    assert_eq!(near(&index.view(), &model, "tide")[0], "z/a.md");
+    apply(&mut index, vec![put("b.md", "harbour"), remove("c.md")]); // a commit …
+    assert_eq!(asked(), 4);
+    apply(&mut index, vec![put("b.md", "moon"), put("copy.md", "moon")]); // … undone, and a copy
+    apply(&mut index, vec![put("b.md", "harbour")]); // another branch, and back
+    apply(&mut index, three());
+    // After a kill, and of an index that was deleted.
+    cached.flush().unwrap();
+    drop(index);
+    std::fs::remove_dir_all(dir.path().join("vector_index")).unwrap();
+    let mut index = reopened(dir.path(), Arc::new(Cached::new(model.clone(), open_cache())));
+    assert!(missing(&index) >= 3);
+    make_vectors(&mut index);
+    rebuild(&mut index, three(), commit(9));
+    make_vectors(&mut index);
+    assert_eq!(near(&index.view(), &model, "moon")[0], "b.md");
+    let silent = 2; // says nothing, so that there is nothing to keep
+    assert!(asked() <= 4 + silent * 2, "{}", asked());
+}
+
+fn three() -> Vec<Update> {
+    vec![put("a.md", "tide tables"), put("b.md", "moon"), put("c.md", "silent")]
 }

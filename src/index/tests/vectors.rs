@@ -39,7 +39,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn reopened(dir: &Path, model: Arc<dyn Embedder>) -> Index {
+pub(super) fn reopened(dir: &Path, model: Arc<dyn Embedder>) -> Index {
     let (index, opened) = Index::open_with_model(dir, &Layout::default(), model).unwrap();
     assert!(matches!(opened, Opened::Ready { .. }), "{opened:?}");
     index
@@ -152,16 +152,99 @@ fn a_damaged_cut_or_missing_file_is_made_again_and_never_believed() {
 }
 
 #[test]
-fn somebody_who_touches_the_file_is_noticed() {
+fn somebody_who_touches_the_file_costs_vectors_until_they_are_made_again_and_no_word() {
+    for damage in ["cut", "other", "gone", "touched"] {
+        let dir = tempfile::tempdir().unwrap();
+        let model = WordModel::instant("m");
+        let mut index = open_with_model(dir.path(), model.clone(), notes(), commit(1));
+        index.rest().unwrap();
+        index.check_vectors().unwrap();
+        let [file] = &files(dir.path())[..] else { panic!("one file") };
+        let bytes = std::fs::read(file).unwrap();
+        let view = index.view();
+        match damage {
+            "cut" => std::fs::write(file, &bytes[..bytes.len() - 1]).unwrap(),
+            "other" => std::fs::write(file, vec![7; bytes.len()]).unwrap(),
+            "gone" => std::fs::remove_file(file).unwrap(),
+            _ => std::fs::write(file, &bytes).unwrap(),
+        }
+        assert!(index.check_vectors().is_err(), "{damage}");
+        // What is mapped of a file that is gone can still be read.
+        assert_eq!(view.has_whole_vectors(), damage == "gone", "{damage}");
+        index.check().unwrap();
+        view.check().unwrap();
+        assert_eq!(super::hits(&view, "moon").len(), 1);
+        index.mend_vectors();
+        index.check_vectors().unwrap();
+        assert_eq!(missing(&index), if damage == "touched" { 0 } else { 4 }, "{damage}");
+        make_vectors(&mut index);
+        index.check_vectors().unwrap();
+        assert!(index.view().has_whole_vectors());
+        assert_eq!(near(&index.view(), &model, "moon")[0], "b.md", "{damage}");
+        assert_eq!(missing(&reopened_beside(index, dir.path(), model)), 0, "{damage}");
+    }
+}
+
+fn reopened_beside(index: Index, dir: &Path, model: Arc<dyn Embedder>) -> Index {
+    drop(index);
+    reopened(dir, model)
+}
+
+#[test]
+fn a_note_that_is_too_much_for_a_model_stops_none_behind_it_and_is_asked_for_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = WordModel::remote("m");
+    *model.too_much.lock().unwrap() = Some("tables");
+    let mut index = open_with_model(dir.path(), model.clone(), notes(), commit(1));
+    let mut failures = 0;
+    let mut work = |index: &mut Index| {
+        let task = index.task().unwrap().unwrap();
+        let (made, failed) = task.run(&|| false);
+        failures += usize::from(failed.is_some());
+        index.take_made(made).unwrap();
+        failures
+    };
+    // The one that is too much comes first, in all that is asked for and alone.
+    assert_eq!((work(&mut index), work(&mut index)), (1, 2));
+    for _ in 0..20 {
+        if missing(&index) == 1 {
+            break;
+        }
+        work(&mut index);
+    }
+    assert_eq!(missing(&index), 1, "those behind it have theirs");
+    assert_eq!(near(&index.view(), &model, "moon")[0], "b.md");
+    index.stage(vec![put("e.md", "pilot")], commit(2)).unwrap();
+    work(&mut index);
+    assert_eq!(near(&index.view(), &model, "pilot")[0], "e.md", "who comes later comes first");
+    *model.too_much.lock().unwrap() = None;
+    work(&mut index);
+    assert_eq!((missing(&index), near(&index.view(), &model, "tide")[0].as_str()), (0, "a.md"));
+}
+
+#[test]
+fn files_that_cannot_be_made_one_are_owed_and_no_fault_of_the_words() {
     let dir = tempfile::tempdir().unwrap();
     let model = WordModel::instant("m");
-    let mut index = open_with_model(dir.path(), model, notes(), commit(1));
+    let mut index = open_with_model(dir.path(), model.clone(), notes(), commit(1));
+    for at in 0..3 {
+        index.apply(vec![put("a.md", format!("edit {at}"))], commit(2)).unwrap();
+    }
+    let [file, ..] = &files(dir.path())[..] else { panic!("some files") };
+    let space = file.parent().unwrap().to_owned();
+    let aside = dir.path().join("aside");
+    std::fs::rename(&space, &aside).unwrap();
+    std::fs::write(&space, "in the way").unwrap();
     index.rest().unwrap();
-    index.check().unwrap();
-    let [file] = &files(dir.path())[..] else { panic!("one file") };
-    let bytes = std::fs::read(file).unwrap();
-    std::fs::write(file, &bytes[..bytes.len() - 1]).unwrap();
-    assert!(index.check().is_err() && index.view().check().is_err());
+    assert!(index.owes_vectors());
+    assert_eq!(near(&index.view(), &model, "moon")[0], "b.md");
+    let far = clock::now() + Duration::from_secs(60);
+    assert!(!index.tend_vectors(far).unwrap_err().to_string().is_empty());
+    std::fs::remove_file(&space).unwrap();
+    std::fs::rename(&aside, &space).unwrap();
+    index.tend_vectors(far).unwrap();
+    assert!(!index.owes_vectors() && files(dir.path()).len() <= 2);
+    index.check_vectors().unwrap();
 }
 
 #[test]
