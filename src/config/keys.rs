@@ -206,6 +206,12 @@ pub const KEYS: &[Key] = &[
         let seconds = v.trim().parse().ok().filter(is_good);
         seconds.map(|_| ()).ok_or_else(|| "seconds above 0, at most 300".to_owned())
     }),
+    key!("reranker_config.enabled", User, "false", |_, v| flag(v)),
+    key!("reranker_config.base_url", User, "", |_, _| Ok(())),
+    key!("reranker_config.api_key", User, "", |_, _| Ok(())),
+    key!("reranker_config.model_name", User, "", |_, _| Ok(())),
+    key!("reranker_config.candidate_multiplier", User, "3", |_, v| count(v, 20)),
+    key!("reranker_config.timeout", User, "10", |_, _| Ok(())),
     key!("service.http", User, ""),
 ];
 

@@ -18,6 +18,7 @@ use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::looks::{self, Ground};
 use crate::daemon::problems::Level;
 use crate::daemon::reindex::{self, Stage};
+use crate::daemon::reranking::{self, Choice, Rerankers};
 use crate::daemon::settings::{self, Reloaded};
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView, Scope};
@@ -27,7 +28,7 @@ use crate::render::nodes::Nodes;
 use crate::render::status::Status;
 use crate::render::{AsOf, counted};
 use crate::search::contexts::Contexts;
-use crate::search::{self, Look, Neighbour, Query, QueryError, Results};
+use crate::search::{self, Look, Neighbour, Query, QueryError, Rerank, Results};
 use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
 use crate::vault::VaultPath;
@@ -55,11 +56,12 @@ pub struct Desk {
     /// Gone while the agent stops.
     watcher: Option<Weak<Watcher>>,
     contexts: Contexts,
+    rerankers: Rerankers,
 }
 
 impl Desk {
     pub fn new(house: House, watcher: Option<Weak<Watcher>>) -> Self {
-        Self { house, watcher, contexts: Contexts::default() }
+        Self { house, watcher, contexts: Contexts::default(), rerankers: Rerankers::default() }
     }
 
     /// Reads the settings again; keeps the last good ones where that fails.
@@ -298,13 +300,22 @@ impl Desk {
     }
 
     fn page(&self, query: &Query, form: Form) -> Answer {
-        match self.results(query, clock::now() + SEARCH_LIMIT) {
+        let choice = self.rerankers.chosen(&self.house.settings.get());
+        if matches!(choice, Choice::Off) {
+            self.house.problems.clear("reranker");
+        }
+        match self.results(query, &choice, clock::now() + SEARCH_LIMIT) {
             Ok(results) => pages::answer(query, &results, form, &self.house.vault),
             Err(err) => Answer::Failed { message: err.to_string(), hint: err.hint(), usage: true },
         }
     }
 
-    fn results(&self, query: &Query, until: Instant) -> Result<Results, QueryError> {
+    fn results(
+        &self,
+        query: &Query,
+        choice: &Choice,
+        until: Instant,
+    ) -> Result<Results, QueryError> {
         let shelf = self.house.shelf.get();
         let Some(view) = shelf.view else {
             return Ok(pages::not_ready(shelf.progress));
@@ -313,11 +324,25 @@ impl Desk {
         let named = query.context.as_deref();
         let (given, expired) = named.map(|it| self.contexts.given(it, now)).unwrap_or_default();
         let rules = settings::rules(&self.house.settings.get());
-        let search = || search::search_but(&view, query, rules, until, &given);
+        let wider = reranking::wider(choice, query);
+        let search = || search::search_but(&view, &wider, rules, until, &given);
         let mut results = match self.trusted(&view, search) {
             None => pages::damaged(view.at()),
             Some(found) => {
                 let (mut results, skipped) = found?;
+                match reranking::apply(choice, query, &mut results) {
+                    Some(why) => self.house.problems.report(
+                        "reranker",
+                        Level::Warning,
+                        &format!("Hits are not reranked: {why}"),
+                        "Mend `reranker_config` in the user's settings, or its server; the hits \
+                         stand in their own order until then.",
+                    ),
+                    None if matches!(results.rerank, Rerank::Done(_)) => {
+                        self.house.problems.clear("reranker");
+                    }
+                    None => {}
+                }
                 results.dedup = named.map(|it| {
                     let before = (given.len(), expired);
                     self.contexts.finish(it, before, skipped, &results.hits, now)
@@ -479,7 +504,9 @@ impl Answers for Desk {
 
     fn search(&self, query: &Query, until: Instant) -> Result<Results, Unanswered> {
         crate::base::fault::hold("desk.search");
-        self.results(query, until).map_err(|err| Unanswered::Refused(err.to_string()))
+        // Nobody pays for looking at a folder.
+        let results = self.results(query, &Choice::Off, until);
+        results.map_err(|err| Unanswered::Refused(err.to_string()))
     }
 
     fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered> {

@@ -28,6 +28,7 @@ pub mod pages;
 pub mod problems;
 pub mod reindex;
 pub mod reindexing;
+mod reranking;
 pub mod returned;
 pub mod settings;
 pub mod template;

@@ -13,7 +13,7 @@ use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
 use crate::daemon::problems::Level;
-use crate::daemon::{cause, changes, ground, health, looks, models, pages, settings};
+use crate::daemon::{cause, changes, ground, health, looks, models, pages, reranking, settings};
 use crate::embed::Embedder;
 use crate::history::{OpenError, ReadError, Reader};
 use crate::index::{Card, Index, IndexError, IndexReader, IndexView, Update};
@@ -58,8 +58,10 @@ pub fn search(
         let head = history.head()?.map(|it| it.commit);
         let model = &|| models::for_a_command(&settings, dirs);
         let ready = view(vault, &history, head, &layout, model, progress)?;
+        let choice = reranking::choose(&settings);
+        let wider = reranking::wider(&choice, query);
         let mut results =
-            match search::search(&ready.view, query, rules, clock::now() + SEARCH_LIMIT) {
+            match search::search(&ready.view, &wider, rules, clock::now() + SEARCH_LIMIT) {
                 Ok(results) => results,
                 Err(err) => {
                     let hint = err.hint();
@@ -71,6 +73,8 @@ pub fn search(
         {
             results.commits_behind = history.count_between(Some(at), head, 1000)?;
         }
+        // The page says what is wrong with the server.
+        let _said = reranking::apply(&choice, query, &mut results);
         results.unseen = Some(unseen);
         results.partial = ready.partial.or(results.partial);
         Ok(pages::answer(query, &results, form, vault))

@@ -44,6 +44,7 @@ pub fn not_ready(progress: Option<Progress>) -> Results {
         ranking: String::new(),
         fusion: None,
         dedup: None,
+        rerank: crate::search::Rerank::Off,
     }
 }
 

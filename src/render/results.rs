@@ -15,7 +15,7 @@ use crate::render::{
     AsOf, JsonPath, SCHEMA_VERSION, counted, file_url, json_page, markdown_escaped, quoted,
 };
 use crate::search::contexts::Dedup;
-use crate::search::{BranchState, Heir, Hit, Neighbour, Query, Results};
+use crate::search::{BranchState, Heir, Hit, Neighbour, Query, Rerank, Results};
 
 /// About how many bytes of passages a page holds; the first hit is always whole.
 pub const MAX_BYTES: usize = 4 << 20;
@@ -66,6 +66,11 @@ pub fn last_line(results: &Results) -> String {
         AsOf::from(results).text(),
         branches(results)
     );
+    match &results.rerank {
+        Rerank::Off => {}
+        Rerank::Done(model) => line.push_str(&format!(", reranked by {}", one_line(model))),
+        Rerank::Failed(why) => line.push_str(&format!(", not reranked: {}", one_line(why))),
+    }
     if let Some(why) = why_partial(results) {
         line.push_str(&format!(", partial: {}", one_line(&why)));
     }
@@ -86,6 +91,11 @@ pub fn json(query: &Query, results: &Results) -> Vec<u8> {
         partial: why_partial(results),
         ranking: &results.ranking,
         fusion: results.fusion,
+        rerank: match &results.rerank {
+            Rerank::Off => None,
+            Rerank::Done(model) => Some(JsonRerank { used: true, model: Some(model), why: None }),
+            Rerank::Failed(why) => Some(JsonRerank { used: false, model: None, why: Some(why) }),
+        },
         dedup: results.dedup.as_ref(),
         empty_result: hits.is_empty().then(|| match given_before(results) {
             Some(message) => JsonEmpty { reason: "all_returned", message },
@@ -286,6 +296,8 @@ struct JsonResults<'a> {
     ranking: &'a str,
     fusion: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    rerank: Option<JsonRerank<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     dedup: Option<&'a Dedup>,
     #[serde(skip_serializing_if = "Option::is_none")]
     empty_result: Option<JsonEmpty>,
@@ -361,6 +373,16 @@ struct JsonCounts {
     vector: usize,
     returned: usize,
     hybrid: bool,
+}
+
+/// Whether a server has put the hits in its order.
+#[derive(Serialize)]
+struct JsonRerank<'a> {
+    used: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
 }
 
 /// Why there are no hits.

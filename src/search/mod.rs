@@ -28,8 +28,8 @@ pub use filter::{QueryError, check, is_day};
 pub use look::Look;
 pub use near::as_asked;
 pub use query::{Query, Rules};
-pub use rank::{in_part, nodes, search, search_but};
-pub use results::{BranchState, FoundNodes, Heir, Hit, Neighbour, Node, Results};
+pub use rank::{in_part, is_to_the_letter, nodes, search, search_but};
+pub use results::{BranchState, FoundNodes, Heir, Hit, Neighbour, Node, Rerank, Results};
 pub use similar::{SIMILAR, similar};
 
 #[cfg(test)]

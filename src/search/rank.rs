@@ -17,7 +17,7 @@ use crate::search::fuse::Fusion;
 use crate::search::near::Branch;
 use crate::search::query::{Query, Rules};
 use crate::search::ranked::Ranked;
-use crate::search::results::{BranchState, FoundNodes, Hit, Neighbour, Node, Results};
+use crate::search::results::{BranchState, FoundNodes, Hit, Neighbour, Node, Rerank, Results};
 use crate::search::timely::Timely;
 use crate::search::{heirs, literal, near, ranked};
 use crate::vault::ChunkId;
@@ -81,6 +81,7 @@ pub fn search_but(
         ranking: KEYWORD.to_owned(),
         fusion: None,
         dedup: None,
+        rerank: Rerank::Off,
     };
     let filled = answer(view, query, rules, &filter, deadline).and_then(|mut answer| {
         results.ranking = answer.ranking();
@@ -112,6 +113,12 @@ pub fn search_but(
     let (near, words) = (results.vector.found(), results.keyword.found());
     tracing::info!("vector_hits={near} keyword_hits={words}");
     Ok((results, skipped))
+}
+
+/// Whether all of a query is meant to the letter: a word, a phrase, an identifier alone.
+pub fn is_to_the_letter(text: &str) -> bool {
+    let ask = Ask::new(text.trim());
+    ask.is_wordless() || ask.is_all_literal()
 }
 
 /// How many of these notes are searched in part, as they are too long.

@@ -1,6 +1,7 @@
 //! The answer to a question.
 //!
-//! Pure data. **Invariant:** hits are sorted by the score shown, ties by path and line.
+//! Pure data. **Invariant:** hits are sorted by the score shown, ties by path and line, where no server has
+//! put them in its own order.
 
 use crate::search::contexts::Dedup;
 use crate::vault::{ChunkId, CommitId, VaultPath};
@@ -31,6 +32,19 @@ pub struct Results {
     pub fusion: Option<&'static str>,
     /// What a conversation was given before, where the query names one.
     pub dedup: Option<Dedup>,
+    /// Whether a server has put the hits in its order.
+    pub rerank: Rerank,
+}
+
+/// Whether a server has put hits in its order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Rerank {
+    #[default]
+    Off,
+    /// By which model.
+    Done(String),
+    /// It was to, and did not: why.
+    Failed(String),
 }
 
 /// Why the vector branch is off where the next question may find it there.

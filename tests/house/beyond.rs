@@ -1,8 +1,13 @@
 //! Beyond one query: times, replaced notes, what is near, what is linked, what was given before.
 
-use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json as object};
 
 use crate::house::{House, has_fuse};
+use crate::providers;
+use crate::providers::server::{Act, Server, say};
 
 fn json(house: &House, args: &[&str]) -> Value {
     let said = house.run(args.iter().copied());
@@ -181,4 +186,66 @@ fn a_conversation_is_given_no_passage_twice() {
     house.stop();
     let alone = house.run(["search", "--context", "a", "tide tables"]);
     assert_eq!(alone.code, 5, "{}", alone.stderr);
+}
+
+/// Puts passages in order by how many `!` they have, while it is well.
+fn reranker(is_ill: &Arc<AtomicBool>) -> Server {
+    let is_ill = Arc::clone(is_ill);
+    Server::start(move |request, _| {
+        if is_ill.load(Ordering::SeqCst) {
+            return Act::Say(500, Vec::new(), "out of sk-order-1".to_owned());
+        }
+        let documents = request.body["documents"].as_array().unwrap();
+        let marks = |at: &usize| documents[*at].as_str().unwrap().matches('!').count();
+        let mut order: Vec<usize> = (0..documents.len()).collect();
+        order.sort_by_key(|it| std::cmp::Reverse(marks(it)));
+        let results: Vec<Value> = order.iter().map(|it| object!({"index": it})).collect();
+        say(200, object!({"results": results}))
+    })
+}
+
+#[test]
+fn a_reranker_orders_what_was_found_and_its_failure_costs_nothing_else() {
+    let is_ill = Arc::new(AtomicBool::new(false));
+    let server = reranker(&is_ill);
+    let config = format!(
+        "reranker_config:\n  enabled: true\n  base_url: {}\n  model_name: m\n  api_key: sk-order-1\n",
+        server.url()
+    );
+    let mut house = providers::house(&config);
+    house.write("plain.md", "The tide tables of the harbour: tide tables.\n");
+    house.write("loud.md", "The tide tables, and much else besides! And so on!\n");
+    house.settle();
+    let ask = |house: &House| house.run(["search", "-n", "1", "tide tables of the harbour"]);
+    let said = ask(&house);
+    assert!(said.stdout.starts_with("========== loud.md:"), "{}", said.stdout);
+    assert!(said.stdout.ends_with(", reranked by m\n"), "{}", said.stdout);
+    assert_eq!(server.requests()[0].headers["authorization"], "Bearer sk-order-1");
+    // To the letter is to the letter.
+    let before = server.requests().len();
+    assert!(house.run(["search", "\"tables of the harbour\""]).stdout.contains("plain.md:1-1"));
+    assert_eq!(server.requests().len(), before);
+    is_ill.store(true, Ordering::SeqCst);
+    let said = ask(&house);
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.starts_with("========== plain.md:"), "{}", said.stdout);
+    assert!(
+        said.stdout.ends_with(", not reranked: it answered 500: out of ***\n"),
+        "{}",
+        said.stdout
+    );
+    let problem = providers::problem(&house, "reranker").expect("the problem is named");
+    assert!(!problem.to_string().contains("sk-order-1"), "{problem}");
+    is_ill.store(false, Ordering::SeqCst);
+    ask(&house);
+    assert!(providers::problem(&house, "reranker").is_none());
+    house.stop();
+    let alone = ask(&house);
+    assert!(alone.stdout.starts_with("========== loud.md:"), "{}", alone.stdout);
+    // Nothing from a vault names a server.
+    providers::settings(&house, "");
+    let vault = config.replace("enabled: true", "enabled: true\n  timeout: 1");
+    house.write("remd.yaml", vault);
+    let alone = ask(&house);
+    assert!(alone.stdout.starts_with("========== plain.md:"), "{}", alone.stdout);
 }

@@ -188,7 +188,7 @@ impl Config {
 }
 
 /// A key in the address would stand in logs and in the identity.
-fn check_url(url: &str) -> Result<(), ConfigError> {
+pub(super) fn check_url(url: &str) -> Result<(), ConfigError> {
     let wanted = "`http://` or `https://`, a host and a path, without a key or a question mark";
     let error = ConfigError { key: "base_url", wanted };
     let parsed = reqwest::Url::parse(url).map_err(|_| error.clone())?;

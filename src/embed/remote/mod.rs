@@ -12,6 +12,7 @@ mod answer;
 mod config;
 pub(super) mod fetch;
 mod request;
+pub mod rerank;
 mod retry;
 mod secret;
 mod truncate;

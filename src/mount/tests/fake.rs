@@ -119,6 +119,7 @@ impl Answers for Fake {
             ranking: "bm25".to_owned(),
             fusion: None,
             dedup: None,
+            rerank: crate::search::Rerank::Off,
         })
     }
 

@@ -51,6 +51,7 @@ fn results(hits: Vec<Hit>) -> Results {
         ranking: "bm25".to_owned(),
         fusion: None,
         dedup: None,
+        rerank: crate::search::Rerank::Off,
     }
 }
 
