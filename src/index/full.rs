@@ -180,3 +180,23 @@ fn vectors_that_a_full_disk_has_no_room_for_are_searched_and_written_with_room()
     let counts = index.view().vectors().unwrap();
     assert_eq!((counts.missing, counts.vectors >= 100), (0, true));
 }
+
+/// A build that follows one which found no room leaves all that there is to the words.
+#[test]
+fn after_a_full_disk_words_are_built_alone_and_vectors_come_later() {
+    let (dir, room) = (tempfile::tempdir().unwrap(), crate::index::Room::default());
+    let model = WordModel::wide("m");
+    let mut index = Index::open_with_model(dir.path(), &Layout::default(), model).unwrap().0;
+    index.knows(room.clone());
+    room.was_too_little(1000, 40);
+    let mut build = index.begin_rebuild(40).unwrap();
+    for note in notes(0, 40) {
+        build.take(note).unwrap();
+    }
+    build.end(commit(1)).unwrap();
+    assert!(!dir.path().join("vector_index").exists());
+    let missing = |index: &Index| index.view().vectors().unwrap().missing;
+    assert_eq!((missing(&index), hits(&index.view(), "tide").len()), (40, 40));
+    make_vectors(&mut index);
+    assert_eq!(missing(&index), 0);
+}

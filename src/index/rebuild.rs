@@ -7,6 +7,7 @@
 //! **Invariant:** until [`Rebuild::end`] the last commit has no cursor, so that a build that did
 //! not end is never taken for a whole one; what it holds are whole notes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -104,7 +105,7 @@ impl<'a> Rebuild<'a> {
 
     fn begun(index: &'a mut Index, total: usize, old: Option<Arc<IndexView>>) -> Self {
         index.is_unfinished = true;
-        let bytes_before = folder_bytes(&index.dir);
+        let bytes_before = bytes_of_words(&index.dir);
         let mut rebuild = Self {
             index,
             pages: Pages::default(),
@@ -263,7 +264,7 @@ impl<'a> Rebuild<'a> {
     fn failed(&self, err: IndexError) -> IndexError {
         let err = self.index.with_its_cause(err);
         if err.trouble() == Some(Trouble::Full) {
-            let bytes = folder_bytes(&self.index.dir).saturating_sub(self.bytes_before);
+            let bytes = bytes_of_words(&self.index.dir).saturating_sub(self.bytes_before);
             self.index.room.was_too_little(bytes, self.progress.total);
         }
         err
@@ -286,6 +287,11 @@ impl<'a> Rebuild<'a> {
             None => self.index.publish(Some(self.progress)),
         }
     }
+}
+
+/// What the index takes on the disk without the vectors.
+fn bytes_of_words(dir: &Path) -> u64 {
+    folder_bytes(dir).saturating_sub(folder_bytes(&Vectors::root(dir)))
 }
 
 /// Tells two builds within one second apart.

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** what is asked for is less than what a build needs, or little more than what was
 //! too little for the last one: no build is held back for long that would come to its end, and none
-//! is begun again and again only to fill the disk.
+//! is begun again and again only to fill the disk. It is the room of the words.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +42,11 @@ impl Room {
         let learned = self.too_few.load(Ordering::SeqCst).saturating_mul(notes);
         let least = LEAST.saturating_add(LEAST_A_NOTE.saturating_mul(notes));
         least.max(learned.saturating_add(learned / MORE))
+    }
+
+    /// Whether a build found too little: the next one writes words alone.
+    pub(super) fn is_tight(&self) -> bool {
+        self.too_few.load(Ordering::SeqCst) > 0
     }
 
     /// The disk was full after a build of so many notes wrote so many bytes.

@@ -143,6 +143,10 @@ impl Spaces {
         self.all_mut().for_each(|it| it.put(notes.clone()));
     }
 
+    pub(super) fn owe(&mut self, card: &Card) {
+        self.all_mut().for_each(|it| it.owe(card));
+    }
+
     pub(super) fn remove(&mut self, card: &Card) {
         self.all_mut().for_each(|it| it.remove(card));
     }

@@ -108,6 +108,11 @@ pub(super) fn make_rows<'a>(
     (rows, failed)
 }
 
+/// Whether a model's vectors cost so little that they are made while somebody waits.
+pub(super) fn is_instant(identity: &Identity) -> bool {
+    identity.backend == "static"
+}
+
 fn row(identity: &Identity, chunk: u32, window: u32, slot: &Slot) -> Option<Row> {
     let vector = slot.vector()?;
     // One of another size lies in no space of ours.

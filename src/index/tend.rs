@@ -163,6 +163,10 @@ impl Index {
         if let Some(old) = old {
             vectors.remove(old);
         }
+        if self.room.is_tight() {
+            // They are made when the words have what they need.
+            return vectors.owe(card);
+        }
         vectors.put([(card, doc)].into_iter());
         if let Err(err) = vectors.write_if_large(&self.state) {
             // Of a large vault they would not all go into memory.

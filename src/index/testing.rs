@@ -64,6 +64,15 @@ impl WordModel {
         Self::of("openai", name)
     }
 
+    /// One on board whose vectors take more than the words.
+    pub(crate) fn wide(name: &str) -> Arc<Self> {
+        let mut model = Self::of("static", name);
+        if let Some(own) = Arc::get_mut(&mut model) {
+            own.identity.dimension = 2048;
+        }
+        model
+    }
+
     fn of(backend: &str, name: &str) -> Arc<Self> {
         let identity = Identity {
             backend: backend.into(),
@@ -88,7 +97,7 @@ impl WordModel {
         for word in words.map(str::to_lowercase).filter(|it| it != "silent") {
             let word = if word == "bike" { "bicycle" } else { &word };
             let hash = sha2::Sha256::digest(format!("{} {word}", self.identity.model));
-            for (sum, byte) in sum.iter_mut().zip(hash) {
+            for (sum, byte) in sum.iter_mut().zip(hash.into_iter().cycle()) {
                 *sum += f32::from(byte) - 127.5;
             }
         }

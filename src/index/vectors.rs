@@ -23,7 +23,7 @@ use crate::index::meaning::Meaning;
 use crate::index::merge::worth_merging;
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
-use crate::index::task::{STEP_LIMIT, Space, Task, make_rows};
+use crate::index::task::{STEP_LIMIT, Space, Task, is_instant, make_rows};
 use crate::vault::{Chunk, NoteDoc, VaultPath};
 
 /// The vectors of one space, and who makes them.
@@ -267,6 +267,11 @@ impl Vectors {
             }
         }
         self.show(made);
+    }
+
+    /// Takes a note that was put, whose vectors are made later.
+    pub(super) fn owe(&mut self, card: &Card) {
+        self.missing.insert(card.id);
     }
 
     /// Takes a note's end.
@@ -571,10 +576,6 @@ pub(super) fn rows_at_once(embedder: &dyn Embedder, doc: &NoteDoc) -> Option<Vec
     let passages = (0..).zip(&doc.chunks).map(|(chunk, it)| (0, chunk, passage_text(it)));
     let (mut rows, _) = make_rows(embedder, passages, &|| false);
     rows.lacking.is_empty().then(|| rows.made.remove(&0).unwrap_or_default())
-}
-
-fn is_instant(identity: &Identity) -> bool {
-    identity.backend == "static"
 }
 
 /// What is embedded of a passage.
