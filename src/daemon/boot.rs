@@ -9,7 +9,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,6 +26,7 @@ use crate::config::{Dirs, Loaded, Settings};
 use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
 use crate::daemon::encoder::Encoder;
+use crate::daemon::ending;
 use crate::daemon::ground;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
@@ -136,9 +136,6 @@ impl BootError {
 
 /// How long the first look at the vault waits for the index to be opened, at most.
 const OPENING: Duration = Duration::from_secs(1);
-
-/// How long stopping may take before the process ends anyway.
-const STOP_LIMIT: Duration = Duration::from_secs(9);
 
 /// A running agent.
 pub struct Agent {
@@ -326,14 +323,14 @@ impl Agent {
         if end == End::Stopped {
             tell_systemd(&[NotifyState::Stopping]);
         }
-        self.stop();
+        self.stop(end);
         Ok(end)
     }
 
     /// Stops everything, the last started first.
-    fn stop(mut self) {
+    fn stop(mut self, end: End) {
         tracing::info!("stopping");
-        let _until_stopped = spawn_deadline();
+        let _until_stopped = ending::spawn_deadline();
         if let Some(keeper) = self.keeper.take() {
             keeper.stop();
         }
@@ -351,12 +348,16 @@ impl Agent {
             stop.set();
         });
         if let Some(committer) = self.committer.take() {
-            join(committer);
+            ending::join(committer);
         }
         drop(call_off);
         if let Some((indexer, thread)) = self.indexer.take() {
             indexer.stop();
-            join(thread);
+            match end {
+                End::Stopped => ending::leave(thread),
+                // The index is opened again in this process.
+                End::Returned => ending::join(thread),
+            }
         }
         self.encoder.stop();
         tracing::info!("stopped");
@@ -568,29 +569,6 @@ fn start_watcher(house: &House, history: &History, filter: &Filter) -> Option<Wa
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, BootError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map_err(BootError::Runtime)
-}
-
-pub(super) fn join(thread: JoinHandle<()>) {
-    let name = thread.thread().name().unwrap_or("thread").to_owned();
-    if thread.join().is_err() {
-        tracing::error!(thread = name, "ended by a fault in itself");
-    }
-}
-
-/// Ends the process if stopping takes too long: systemd would, less kindly.
-///
-/// It ends with what it gives.
-fn spawn_deadline() -> Sender<()> {
-    let (until, stopped) = channel();
-    std::thread::spawn(move || {
-        if stopped.recv_timeout(STOP_LIMIT) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!(
-                "stopping took too long; what is left is found again at the next start"
-            );
-            std::process::exit(1);
-        }
-    });
-    until
 }
 
 fn tell_systemd(states: &[NotifyState<'_>]) {

@@ -81,6 +81,7 @@ impl Indexer {
                 return Err(FollowError::Stopped);
             }
             fault::point("indexer.note");
+            fault::hold("indexer.note");
             let update = update_or_name(&self.house.reader, path, entry, layout)?;
             if build.take(update)? {
                 self.publish(build.view(), Some(Progress::of(at + 1, total)));

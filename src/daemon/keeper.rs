@@ -61,7 +61,7 @@ impl Keeper {
     pub fn stop(self) {
         // Fails where the thread is gone already.
         let _sent = self.stop.send(());
-        super::boot::join(self.thread);
+        super::ending::join(self.thread);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod desk;
 mod drafts;
 mod embedding;
 pub mod encoder;
+mod ending;
 pub mod evaluation;
 pub mod ground;
 pub mod health;

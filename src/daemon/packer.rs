@@ -60,7 +60,7 @@ impl Packer {
     pub fn stop(self) {
         self.stop.set();
         self.house.ledger.update(|_| {});
-        super::boot::join(self.thread);
+        super::ending::join(self.thread);
     }
 }
 

@@ -284,6 +284,29 @@ fn who_waits_for_an_agent_that_starts_is_answered_by_it() {
     house.settle_and_check();
 }
 
+/// What it is at may take longer than a service manager waits; it is begun again where it was left.
+#[test]
+fn a_stop_does_not_wait_for_an_index_that_takes_long() {
+    let mut house = House::open();
+    house.write("n.md", "alfa\n");
+    house.settle_and_check();
+    house.stop();
+    let hold = house.temp.path().join("hold");
+    fs::write(&hold, "").unwrap();
+    house.env("REMD_HOLD", &format!("indexer.note:{}", hold.display()));
+    fs::remove_dir_all(house.at("mem_metadata")).unwrap();
+    let builds = |house: &House| house.log().matches("building the index").count();
+    let before = builds(&house);
+    house.start();
+    wait_for("an index in the making", || builds(&house) > before);
+    assert_eq!(house.stop(), Some(0), "{}", house.log());
+    assert!(house.log().contains("the next start goes on with it"), "{}", house.log());
+    fs::remove_file(&hold).unwrap();
+    house.start();
+    house.settle_and_check();
+    assert_eq!(house.found("alfa"), ["n.md"]);
+}
+
 /// Whether the process waits for a moment of time.
 fn sleeps(pid: u32) -> bool {
     let at = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
