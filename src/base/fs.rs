@@ -294,10 +294,20 @@ pub fn remove_dir(path: &Path) -> Result<(), PathError> {
 }
 
 /// Removes a folder of derived state with all that is in it. Never called on a vault or a mount.
+///
+/// A thread of a library that is on its way out may still put a file there meanwhile: the folder is
+/// emptied again then, for a second at most.
 pub fn remove_derived(path: &Path) -> Result<(), PathError> {
-    match std::fs::remove_dir_all(path) {
-        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => at("remove the folder", path, result),
+    let mut tries = 100;
+    loop {
+        match std::fs::remove_dir_all(path) {
+            Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(err) if err.kind() == io::ErrorKind::DirectoryNotEmpty && tries > 0 => {
+                tries -= 1;
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            result => return at("remove the folder", path, result),
+        }
     }
 }
 
@@ -436,6 +446,21 @@ fn temp_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_still_written_to_is_removed_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("derived");
+        std::fs::create_dir_all(&folder).unwrap();
+        let of_it = folder.clone();
+        let writer = std::thread::spawn(move || {
+            (0..2000).filter(|it| std::fs::write(of_it.join(it.to_string()), "x").is_ok()).count()
+        });
+        remove_derived(&folder).unwrap();
+        writer.join().unwrap();
+        assert!(!folder.exists());
+        remove_derived(&folder).unwrap();
+    }
 
     #[test]
     fn a_file_with_the_longest_name_can_be_replaced_and_keeps_its_mode() {

@@ -163,15 +163,17 @@ fn one_that_is_called_off_leaves_everything_as_it_was() {
     assert_ne!(folders(&house)["keyword_index"], now["keyword_index"]);
 }
 
+/// The fault points at which the next test kills.
+pub const TESTED: [&str; 2] = ["reindex.note", "reindex.exchanged"];
+
 #[test]
 fn a_kill_at_any_point_leaves_a_whole_index() {
     let (mut house, _) = held();
     house.env("REMD_HOLD", "");
-    for point in
-        ["reindex.note:5", "reindex.exchanged:1", "reindex.exchanged:3", "reindex.exchanged:5"]
-    {
+    let [note, exchanged] = TESTED;
+    for (point, nth) in [(note, 5), (exchanged, 1), (exchanged, 3), (exchanged, 5)] {
         house.stop();
-        house.env("REMD_FAULT", point).start();
+        house.env("REMD_FAULT", &format!("{point}:{nth}")).start();
         house.settle();
         let _said = house.run(["reindex"]);
         assert_eq!(house.wait_for_end(), None, "killed at {point}");
