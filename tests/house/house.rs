@@ -344,7 +344,7 @@ impl House {
         self.git(["rev-list", "--count", "HEAD"]).parse().unwrap()
     }
 
-    /// The paths that a query finds, best first.
+    /// The paths of committed notes that a query finds, best first.
     pub fn found(&self, query: &str) -> Vec<String> {
         let said = self.run(["search", "--json", "-n", "100", "--", query]);
         // 3: the index is still being built, and the page says so.
@@ -354,6 +354,8 @@ impl House {
             .as_array()
             .unwrap()
             .iter()
+            // What no commit has is found at once; who waits for a hit here waits for the commit.
+            .filter(|it| it["uncommitted"] != true)
             .map(|it| it["path"].as_str().unwrap().to_owned())
             .collect()
     }

@@ -158,7 +158,7 @@ fn readers_that_hang_are_stopped_frozen_and_killed_g06() {
     killed.iter().for_each(|it| signal(it.id(), libc::SIGKILL));
     // What asks nothing new waits for none of them.
     for _ in 0..5 {
-        assert_eq!(fs::read_dir(&house.mount).unwrap().count(), 7);
+        assert_eq!(fs::read_dir(&house.mount).unwrap().count(), 8);
         fs::metadata(house.mount.join("search/known")).unwrap();
         assert!(house.cat("search/known").contains("-- "));
         assert!(house.cat("status.md").contains("mounted"));

@@ -199,7 +199,9 @@ fn a_partial_sparse_clone_works_without_its_remote() {
     assert_eq!(house.found("addax"), Vec::<String>::new());
     git(&house, &house.vault, &["sparse-checkout", "add", "outside"]);
     let troubled = || house.status()["index"]["troubled"].as_array().unwrap().len();
-    wait_for("what was fetched", || troubled() == 0);
+    wait_for("what was fetched", || {
+        house.found("addax") == ["outside/absent.md"] && troubled() == 0
+    });
     house.settle();
     assert_eq!((house.found("addax"), troubled()), (vec!["outside/absent.md".to_owned()], 0));
     house.stop();
