@@ -45,7 +45,7 @@ fn nobody_has_to_ask_a_quiet_window_is_enough() {
     let house = House::open();
     house.write("a.md", "needle\n");
     wait_for("the commit", || house.git(["rev-list", "--all", "--count"]) == "1");
-    wait_for("the hit", || house.found("needle") == ["a.md"]);
+    wait_for("the hit", || house.found_committed("needle") == ["a.md"]);
 }
 
 #[test]

@@ -26,15 +26,19 @@ fn an_index_without_room_is_never_called_damaged_or_current_and_tried_only_with_
     house.settle_and_check();
     let builds = || house.log().matches("building the index").count();
     let before = builds();
-    let filler = house.at(".git/filler");
+    let fillers = house.at(".git/fillers");
+    fs::create_dir(&fillers).unwrap();
+    let mut fill = (0..).map(|at: u32| disk.fill(&fillers.join(at.to_string())));
     // Nothing is built in the room that is free in between.
     signal(&house, "STOP");
-    disk.fill(&filler);
+    fill.next();
     fs::remove_dir_all(house.at("mem_metadata")).unwrap();
-    disk.fill(&house.at(".git/filler too"));
+    fill.next();
     signal(&house, "CONT");
     let mut count = 0;
     let mut is_said = |house: &House| {
+        // What the agent had open of the folder is room when it lets go of it.
+        fill.next();
         let status = house.status();
         assert_ne!(status["verdict"], "ok", "{status}");
         let Some(index) = problem(house, "index") else { return 0 };
@@ -47,10 +51,10 @@ fn an_index_without_room_is_never_called_damaged_or_current_and_tried_only_with_
     wait_for("some tries", || is_said(&house) >= 3);
     let said = named(&house, "index");
     assert!(said.contains("the disk is full") && said.contains("Free some space"), "{said}");
-    assert_eq!(builds(), before, "{}", house.log());
+    // One may have begun in the room that came free then.
+    assert!(builds() <= before + 1, "{}", house.log());
 
-    fs::remove_file(filler).unwrap();
-    fs::remove_file(house.at(".git/filler too")).unwrap();
+    fs::remove_dir_all(&fillers).unwrap();
     wait_for("the index, by itself", || problem(&house, "index").is_none());
     house.settle_and_check();
     assert_eq!(house.status()["verdict"], "ok");

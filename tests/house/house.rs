@@ -344,20 +344,23 @@ impl House {
         self.git(["rev-list", "--count", "HEAD"]).parse().unwrap()
     }
 
-    /// The paths of committed notes that a query finds, best first.
+    /// The paths that a query finds, best first.
     pub fn found(&self, query: &str) -> Vec<String> {
+        self.hits(query, |_| true)
+    }
+
+    /// Those whose text is in a commit: an edit is found before it is committed.
+    pub fn found_committed(&self, query: &str) -> Vec<String> {
+        self.hits(query, |it| it["uncommitted"] != true)
+    }
+
+    fn hits(&self, query: &str, takes: impl Fn(&serde_json::Value) -> bool) -> Vec<String> {
         let said = self.run(["search", "--json", "-n", "100", "--", query]);
         // 3: the index is still being built, and the page says so.
         assert!(matches!(said.code, 0 | 1 | 3), "search {query:?}: {}{}", said.stdout, said.stderr);
         let json: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
-        json["results"]
-            .as_array()
-            .unwrap()
-            .iter()
-            // What no commit has is found at once; who waits for a hit here waits for the commit.
-            .filter(|it| it["uncommitted"] != true)
-            .map(|it| it["path"].as_str().unwrap().to_owned())
-            .collect()
+        let hits = json["results"].as_array().unwrap().iter().filter(|it| takes(it));
+        hits.map(|it| it["path"].as_str().unwrap().to_owned()).collect()
     }
 
     /// A page under the mount.

@@ -549,7 +549,7 @@ fn an_agent_that_stood_still_catches_up() {
     signal(house.pid(), libc::SIGCONT);
     // By its own events alone.
     wait_for("the commit", || house.head_paths().len() == 301);
-    wait_for("the index", || house.found("charlie") == ["e/0.md"]);
+    wait_for("the index", || house.found_committed("charlie") == ["e/0.md"]);
     house.settle_and_check();
     assert_eq!(house.in_head("b.md"), b"alfa\n");
     assert!(house.head_paths().iter().all(|it| !it.starts_with(b"d0/")));

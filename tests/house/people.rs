@@ -354,7 +354,7 @@ fn moves_of_head_are_followed_and_never_undone() {
     for (step, count) in steps {
         assert!(try_git(&house, step).status.success(), "{step:?}");
         let head = house.git(["rev-parse", "HEAD"]);
-        wait_for("search to follow", || house.found("needle").len() == count);
+        wait_for("search to follow", || house.found_committed("needle").len() == count);
         wait_for("the agent to be there", || house.status()["head"]["commit"] == head.as_str());
         if step[1] != "-q" || step[2] != "--detach" {
             is_well(&house);
@@ -386,7 +386,7 @@ fn repositories_within_the_vault_are_named_and_left_alone() {
         said.contains("`inner`") && said.contains("is a repository of its own")
     });
     assert_eq!(house.git(["ls-files", "inner"]), "");
-    wait_for("the hit", || house.found("needle") == ["mine.md"]);
+    wait_for("the hit", || house.found_committed("needle") == ["mine.md"]);
     house.git(["worktree", "remove", "--force", "inner"]);
     wait_for("the name to go", || !house.run(["status"]).stdout.contains("`inner`"));
     is_well(&house);

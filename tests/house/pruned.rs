@@ -24,13 +24,13 @@ fn prune(house: &House) {
 fn goes_on(house: &House, edited: &str, word: &str) {
     wait_for("the index to follow", || {
         let status = house.status();
-        status["verdict"] == "ok" && house.found(word) == [edited]
+        status["verdict"] == "ok" && house.found_committed(word) == [edited]
     });
     assert_eq!(house.git(["status", "--porcelain"]), "", "{}", house.log());
     house.git(["fsck", "--strict"]);
     // What comes next is followed as ever.
     house.write("next.md", "# next\n\nafterwards\n");
-    wait_for("the next edit", || house.found("afterwards") == ["next.md"]);
+    wait_for("the next edit", || house.found_committed("afterwards") == ["next.md"]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn another_history_in_the_same_place_is_taken_up() {
     fs::remove_dir_all(house.at(".git")).unwrap();
     house.git(["init", "-q", "-b", "main"]);
     house.write("n2.md", "# n2\n\nokapi\n");
-    wait_for("the new history", || house.found("okapi") == ["n2.md"]);
+    wait_for("the new history", || house.found_committed("okapi") == ["n2.md"]);
     goes_on(&house, "n2.md", "okapi");
     assert!(!house.head_paths().iter().any(|it| it.starts_with(b"mem_metadata/")));
 
@@ -82,7 +82,7 @@ fn commits_go_on_when_what_head_was_on_is_pruned() {
     prune(&house);
     house.write("n2.md", "# n2\n\ngnu\n");
     wait_for("the edit beside what is staged", || house.in_head("n2.md").ends_with(b"gnu\n"));
-    wait_for("it is searched", || house.found("gnu") == ["n2.md"]);
+    wait_for("it is searched", || house.found_committed("gnu") == ["n2.md"]);
     let status = house.status();
     assert!(!status["problems"].to_string().contains("\"error\""), "{status}\n{}", house.log());
     // The person's own commit takes the rest.

@@ -117,7 +117,7 @@ fn a_thread_that_met_a_fault_takes_its_work_up_again() {
         });
         fs::remove_file(&faults).unwrap();
         // Nobody edits, nobody asks.
-        wait_for("the edit to be searched", || house.found(word).contains(&name));
+        wait_for("the edit to be searched", || house.found_committed(word).contains(&name));
         wait_for("the fault to be over", || problem(&house, id).is_none());
         house.settle_and_check();
     }

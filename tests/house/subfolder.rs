@@ -42,7 +42,7 @@ fn a_folder_of_a_larger_repository_that_comes_back_is_taken_up() {
     let edit = |house: &House, word: &str| {
         wait_for("the vault to be itself again", || house.is_running() && !is_lost(house));
         house.write("1.md", format!("{word}\n"));
-        wait_for("the edit", || house.found(word) == ["1.md"]);
+        wait_for("the edit", || house.found_committed(word) == ["1.md"]);
         house.settle_and_check();
         assert_eq!(house.found("alfa").len(), 29);
         wait_for("all to be well", || house.status()["verdict"] == "ok");

@@ -80,13 +80,13 @@ fn three_states_of_a_folder_that_moves_d02() {
             && house.in_head(path) == text
     };
     wait_for("the first state", || holds(&first, "x/a/b/n1.md", b"alfa\n"));
-    wait_for("its hit", || house.found("alfa") == ["x/a/b/n1.md"]);
+    wait_for("its hit", || house.found_committed("alfa") == ["x/a/b/n1.md"]);
     run(&house, "echo bravo >> x/a/b/n1.md");
     wait_for("the second state", || holds(&first, "x/a/b/n1.md", b"alfa\nbravo\n"));
-    wait_for("its hit", || house.found("bravo") == ["x/a/b/n1.md"]);
+    wait_for("its hit", || house.found_committed("bravo") == ["x/a/b/n1.md"]);
     run(&house, "mv x y; echo charlie > y/a/b/n1.md");
     wait_for("the third state", || holds(&last, "y/a/b/n1.md", b"charlie\n"));
-    wait_for("its hit", || house.found("charlie") == ["y/a/b/n1.md"]);
+    wait_for("its hit", || house.found_committed("charlie") == ["y/a/b/n1.md"]);
     house.settle_and_check();
     for stale in ["alfa", "bravo"] {
         assert_eq!(house.found(stale), Vec::<String>::new());
@@ -284,7 +284,7 @@ fn a_slow_writer_and_one_that_died_d09() {
     let whole: String = (1..=10).map(|it| format!("bravo chunk {it}\n")).collect();
     wait_for("the commit", || house.commits() > before);
     assert_eq!(house.in_head("n.md"), whole.as_bytes(), "the final content at once");
-    wait_for("the hit", || house.found("chunk 10") == ["n.md"]);
+    wait_for("the hit", || house.found_committed("chunk 10") == ["n.md"]);
     house.settle_and_check();
     assert_eq!(house.commits(), before + 1);
 

@@ -200,7 +200,7 @@ fn a_partial_sparse_clone_works_without_its_remote() {
     git(&house, &house.vault, &["sparse-checkout", "add", "outside"]);
     let troubled = || house.status()["index"]["troubled"].as_array().unwrap().len();
     wait_for("what was fetched", || {
-        house.found("addax") == ["outside/absent.md"] && troubled() == 0
+        house.found_committed("addax") == ["outside/absent.md"] && troubled() == 0
     });
     house.settle();
     assert_eq!((house.found("addax"), troubled()), (vec!["outside/absent.md".to_owned()], 0));
@@ -355,7 +355,7 @@ fn a_network_disk_is_polled_and_a_note_says_so() {
     assert!(house.log().contains("network file system"), "`up` says it too");
     // By the other machine: beside the mount, not through it.
     write(&disk, "theirs.md", "The word okapi stands here.\n");
-    wait_for("the other machine's edit", || house.found("okapi") == ["theirs.md"]);
+    wait_for("the other machine's edit", || house.found_committed("okapi") == ["theirs.md"]);
     write(&house.vault, "ours.md", "The word nyala stands here.\n");
     house.settle_and_check();
     assert_eq!(house.found("nyala"), ["ours.md"]);
