@@ -6,6 +6,7 @@
 //! **Invariant:** a value carries its whole truth; a reader that slept through ten of them needs
 //! only the eleventh.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub struct Latest<T> {
 struct Inner<T> {
     cell: Mutex<(u64, T)>,
     changed: Condvar,
+    /// How often it was rung; changed under the lock of the cell.
+    rings: AtomicU64,
 }
 
 impl<T> Clone for Latest<T> {
@@ -29,7 +32,13 @@ impl<T> Clone for Latest<T> {
 
 impl<T: Clone> Latest<T> {
     pub fn new(value: T) -> Self {
-        Self { inner: Arc::new(Inner { cell: Mutex::new((0, value)), changed: Condvar::new() }) }
+        Self {
+            inner: Arc::new(Inner {
+                cell: Mutex::new((0, value)),
+                changed: Condvar::new(),
+                rings: AtomicU64::new(0),
+            }),
+        }
     }
 
     /// Replaces the value and wakes everybody.
@@ -67,6 +76,32 @@ impl<T: Clone> Latest<T> {
         (!timeout.timed_out() || cell.0 > seen).then(|| cell.clone())
     }
 
+    /// Wakes who waits by [`Self::wait_newer_or_rung`]: there is something to do, and no news.
+    pub fn ring(&self) {
+        let cell = self.lock();
+        self.inner.rings.fetch_add(1, Ordering::SeqCst);
+        drop(cell);
+        self.inner.changed.notify_all();
+    }
+
+    /// The same as [`Self::wait_newer`], and ends early when it is rung; `rung` is how often it was
+    /// so far. Says whether `limit` ran out.
+    pub fn wait_newer_or_rung(
+        &self,
+        seen: u64,
+        rung: &mut u64,
+        limit: Duration,
+    ) -> (Option<(u64, T)>, bool) {
+        let rings = || self.inner.rings.load(Ordering::SeqCst);
+        let (cell, timeout) = self
+            .inner
+            .changed
+            .wait_timeout_while(self.lock(), limit, |it| it.0 <= seen && rings() == *rung)
+            .unwrap_or_else(PoisonError::into_inner);
+        *rung = rings();
+        ((cell.0 > seen).then(|| cell.clone()), timeout.timed_out())
+    }
+
     // A panic elsewhere leaves a whole value behind: `set` replaces, it never half-writes.
     fn lock(&self) -> MutexGuard<'_, (u64, T)> {
         self.inner.cell.lock().unwrap_or_else(PoisonError::into_inner)
@@ -87,5 +122,19 @@ mod tests {
         assert_eq!(latest.wait_newer(seen, Duration::ZERO).map(|it| it.1), Some(10));
         let (seen, _) = latest.get_versioned();
         assert_eq!(latest.wait_newer(seen, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_ring_wakes_and_is_no_news() {
+        let latest = Latest::new(0);
+        let (seen, mut rung) = (latest.get_versioned().0, 0);
+        latest.ring();
+        assert_eq!(latest.wait_newer(seen, Duration::ZERO), None);
+        let day = Duration::from_secs(86_400);
+        assert_eq!(latest.wait_newer_or_rung(seen, &mut rung, day), (None, false));
+        assert_eq!(latest.wait_newer_or_rung(seen, &mut rung, Duration::ZERO), (None, true));
+        latest.set(1);
+        let (newer, _) = latest.wait_newer_or_rung(seen, &mut rung, day);
+        assert_eq!(newer.map(|it| it.1), Some(1));
     }
 }

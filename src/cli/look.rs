@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::cli::args::{GraphArgs, NodesArgs, SimilarArgs, TagsArgs, TraverseArgs};
 use crate::cli::report::{CliError, Exit};
-use crate::cli::search::ask;
+use crate::cli::search::{ask, checked, form_of};
 use crate::config::Dirs;
 use crate::daemon::offline;
 use crate::search::graph::Walk;
@@ -19,13 +19,7 @@ use crate::serve::{Form, Request};
 pub fn nodes(vault: &Path, dirs: &Dirs, args: &NodesArgs) -> Result<Exit, CliError> {
     let query =
         Query { limit: args.limit, min_score: args.min_score, ..Query::new(args.words.join(" ")) };
-    search::check(&query).map_err(|err| {
-        let said = CliError::from_error(&err);
-        match err.hint() {
-            Some(hint) => said.hint(hint),
-            None => said,
-        }
-    })?;
+    checked(&query)?;
     look(vault, dirs, Look::Nodes(query), form_of(args.json, args.markdown))
 }
 
@@ -58,14 +52,6 @@ pub fn tags(vault: &Path, dirs: &Dirs, args: &TagsArgs) -> Result<Exit, CliError
         is_descending: args.descending,
     };
     look(vault, dirs, Look::Tags(asked), form_of(args.json, false))
-}
-
-fn form_of(is_json: bool, is_markdown: bool) -> Form {
-    match (is_json, is_markdown) {
-        (true, _) => Form::Json,
-        (_, true) => Form::Markdown,
-        _ => Form::Text,
-    }
 }
 
 fn look(vault: &Path, dirs: &Dirs, look: Look, form: Form) -> Result<Exit, CliError> {

@@ -37,18 +37,8 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         explain: options.explain,
     };
     // Here, not only where it is answered: the wire has no words for some wrong values.
-    search::check(&query).map_err(|err| {
-        let said = CliError::from_error(&err);
-        match err.hint() {
-            Some(hint) => said.hint(hint),
-            None => said,
-        }
-    })?;
-    let form = match (options.json, options.markdown) {
-        (true, _) => Form::Json,
-        (_, true) => Form::Markdown,
-        _ => Form::Text,
-    };
+    checked(&query)?;
+    let form = form_of(options.json, options.markdown);
     let request = Request::Search { query: query.clone(), form };
     ask(vault, dirs, &request, &|unseen, progress| match query.context {
         // Nobody would know what it was given.
@@ -62,6 +52,25 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
 /// Answers where no agent does; takes why nobody has looked at the disk.
 pub(super) type Offline<'a> =
     &'a dyn Fn(&'static str, &dyn Fn(usize, usize)) -> Result<Answer, CliError>;
+
+/// Says what is wrong with a query before anybody is asked.
+pub(super) fn checked(query: &Query) -> Result<(), CliError> {
+    search::check(query).map_err(|err| {
+        let said = CliError::from_error(&err);
+        match err.hint() {
+            Some(hint) => said.hint(hint),
+            None => said,
+        }
+    })
+}
+
+pub(super) fn form_of(is_json: bool, is_markdown: bool) -> Form {
+    match (is_json, is_markdown) {
+        (true, _) => Form::Json,
+        (_, true) => Form::Markdown,
+        _ => Form::Text,
+    }
+}
 
 /// Asks the agent, or the last index where none runs, and prints the page.
 pub(super) fn ask(

@@ -37,6 +37,10 @@ impl Indexer {
     /// Shows a view of the index, and what is known to be newer in front of it.
     pub(super) fn publish(&self, view: Arc<IndexView>, progress: Option<Progress>) {
         let mut front = self.front();
+        if view.at().is_none() {
+            // A build takes its time, and what is committed meanwhile may be newer than these.
+            front.drafts = Drafts::default();
+        }
         let shown = laid_over(&view, &front.drafts);
         front.view = Some(view);
         self.house.shelf.update(|it| {

@@ -6,6 +6,7 @@
 //! **Invariant:** a model that cannot be had is named in `status`, and another one is in use
 //! meanwhile; only this thread opens what a provider was paid for.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::base::trouble::told;
@@ -15,7 +16,8 @@ use crate::daemon::house::House;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::models::{self, Chosen, Wish};
 use crate::daemon::problems::Level;
-use crate::index::{Damage, Index, Models, VectorsError};
+use crate::index::{Damage, Index, IndexView, Models, VectorsError};
+use crate::vault::VaultPath;
 
 /// The model in use.
 pub(super) struct Embedding {
@@ -26,10 +28,13 @@ pub(super) struct Embedding {
     version: u64,
     wish: Wish,
     models: Models,
+    /// Notes of which the model does not take a text, and why.
+    refused: BTreeMap<VaultPath, String>,
 }
 
-/// The problem that it names.
+/// The problems that it names.
 const MODEL: &str = "model";
+const REFUSED: &str = "embedding-refused";
 
 impl Embedding {
     pub(super) fn new(house: &House, encoder: &Encoder, metadata: &Path) -> Self {
@@ -38,7 +43,7 @@ impl Embedding {
         let chosen = models::choose(&settings, &house.dirs, Some(metadata));
         let models = begin(house, encoder, chosen);
         let (house, encoder, metadata) = (house.clone(), encoder.clone(), metadata.to_owned());
-        Self { house, encoder, metadata, version, wish, models }
+        Self { house, encoder, metadata, version, wish, models, refused: BTreeMap::new() }
     }
 
     pub(super) fn models(&self) -> Models {
@@ -62,7 +67,43 @@ impl Embedding {
         let chosen = models::choose(&settings, &self.house.dirs, Some(&self.metadata));
         self.wish = wish;
         self.models = begin(&self.house, &self.encoder, chosen);
+        self.refused.clear();
+        self.house.problems.clear(REFUSED);
         Some(self.models())
+    }
+
+    /// Names the notes of which the model does not take a text.
+    fn name_refused<'a>(&mut self, made: impl Iterator<Item = (&'a VaultPath, Option<&'a str>)>) {
+        for (path, why) in made {
+            match why {
+                Some(why) => drop(self.refused.insert(path.clone(), why.to_owned())),
+                None => drop(self.refused.remove(path)),
+            }
+        }
+        self.tell_refused();
+    }
+
+    /// Forgets those that are gone.
+    fn forget_refused(&mut self, view: &IndexView) {
+        let before = self.refused.len();
+        self.refused.retain(|path, _| view.note(path).is_some());
+        if self.refused.len() < before {
+            self.tell_refused();
+        }
+    }
+
+    fn tell_refused(&self) {
+        let Some((path, why)) = self.refused.iter().next() else {
+            self.house.problems.clear(REFUSED);
+            return;
+        };
+        let more = match self.refused.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let what = format!("The model does not take a text of `{path}`{more}: {why}");
+        let remedy = "Words find it all the same; an edit of the note asks again.";
+        self.house.problems.report(REFUSED, Level::Note, &what, remedy);
     }
 }
 
@@ -98,13 +139,19 @@ impl Indexer {
             index.change_models(models);
             self.publish_vectors(index);
         }
-        let encoder = &embedding.encoder;
-        if let Some(made) = encoder.take_made() {
-            if let Err(err) = index.take_made(made) {
-                self.tended(Err(err), backoff, metadata);
+        if let Some(made) = embedding.encoder.take_made() {
+            embedding.name_refused(index.made_of(&made));
+            // What failed before is over when it goes well.
+            match index.take_made(made) {
+                Ok(()) if !backoff.is_waiting() => {}
+                taken => self.tended(taken, backoff, metadata),
             }
             self.publish_vectors(index);
         }
+        if !embedding.refused.is_empty() {
+            embedding.forget_refused(&index.view());
+        }
+        let encoder = &embedding.encoder;
         if encoder.is_free() {
             match index.task() {
                 Ok(task) => encoder.give(task),

@@ -107,7 +107,8 @@ impl Encoder {
     /// Whether it takes a task now.
     pub fn is_free(&self) -> bool {
         let state = self.state();
-        state.serving.is_some() && state.is_well && state.task.is_none() && !state.is_busy
+        let is_idle = state.task.is_none() && !state.is_busy && state.made.is_none();
+        state.serving.is_some() && state.is_well && is_idle
     }
 
     /// Gives it a task; `None` where nothing is owed.
@@ -155,13 +156,22 @@ impl Encoder {
         let mut memory =
             Memory { round: 0, pause: LEAST_PAUSE, said: None, has_work_failed: false };
         loop {
-            match self.next(&mut memory) {
-                Turn::Check(serving) => self.check(&serving, &mut memory),
-                Turn::Work(serving, task) => self.work(&serving, task, &mut memory),
+            let turn = self.next(&mut memory);
+            let (serving, task) = match turn {
+                Turn::Check(serving) => (serving, None),
+                Turn::Work(serving, task) => (serving, Some(task)),
                 Turn::Stop => return,
+            };
+            let turned = catch_unwind(AssertUnwindSafe(|| match task {
+                None => self.check(&serving, &mut memory),
+                Some(task) => self.work(&serving, task, &mut memory),
+            }));
+            if turned.is_err() {
+                self.state().is_busy = false;
+                self.failed(&serving, &fault(), &mut memory);
             }
             // The indexer looks what there is for it.
-            self.house.ledger.update(|_| {});
+            self.house.ledger.ring();
         }
     }
 

@@ -7,6 +7,7 @@
 //! **Invariant:** the model is asked once a question, whatever is tried with it; what a branch could
 //! not say is counted, never left out in silence.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,7 +105,7 @@ pub fn evaluate(
     let settings = offline::settings(vault, dirs);
     let rules = settings::rules(&settings);
     let indexed = |done, all| progress("indexing", done, all);
-    let Ready { view, partial } = offline::ready(vault, dirs, &settings, &indexed)?;
+    let Ready { view, partial, .. } = offline::ready(vault, dirs, &settings, &indexed)?;
     let view = view.asking_by(|it| Arc::new(Once::new(it)));
     let model = view.embedder().map(|it| it.identity().model.clone());
     let known: BTreeSet<String> =
@@ -267,6 +268,10 @@ impl Embedder for Once {
 
     fn count(&self, text: &str) -> usize {
         self.inner.count(text)
+    }
+
+    fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
+        self.inner.prepare(text, purpose)
     }
 
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {

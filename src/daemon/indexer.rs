@@ -204,7 +204,7 @@ impl Indexer {
         else {
             return Ok(());
         };
-        let mut seen = 0;
+        let (mut seen, mut rung, mut waits_since) = (0, 0, None);
         let mut staged_since = (index.staged() > 0).then(clock::now);
         let mut resting = false;
         loop {
@@ -225,8 +225,14 @@ impl Indexer {
                 true => limit,
                 false => Duration::ZERO,
             };
-            let newer = self.house.ledger.wait_newer(seen, limit);
-            let quiet = newer.is_none() && !tends;
+            // However often the encoder rings, what waits for quiet has its turn.
+            let now = clock::now();
+            let left = limit.saturating_sub(now - *waits_since.get_or_insert(now));
+            let (newer, is_over) = self.house.ledger.wait_newer_or_rung(seen, &mut rung, left);
+            let quiet = newer.is_none() && is_over && !tends;
+            if newer.is_some() || is_over {
+                waits_since = None;
+            }
             if let Err(damage) = index.check()
                 && !self.is_stopped()
             {

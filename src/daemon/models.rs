@@ -207,10 +207,16 @@ fn served(mut serving: Serving, room: Option<NonZeroUsize>, metadata: Option<&Pa
     let mut trouble = None;
     let mut wanted = Arc::clone(&serving.model);
     if let Some((most, metadata)) = room.zip(metadata) {
-        match Cache::open(metadata, serving.model.identity(), most) {
-            Ok((cache, state)) => {
-                tracing::debug!(?state, texts = cache.len(), "vectors that were paid for");
-                let cached = Arc::new(Cached::new(Arc::clone(&serving.model), cache));
+        let opened = Cache::open(metadata, serving.model.identity(), most).and_then(|opened| {
+            let (cache, state) = opened;
+            tracing::debug!(?state, texts = cache.len(), "vectors that were paid for");
+            // The vault's folder: that of derived state may be deleted and made again.
+            let home = metadata.parent().unwrap_or(metadata);
+            Ok(Cached::new(Arc::clone(&serving.model), cache).kept_below(home)?)
+        });
+        match opened {
+            Ok(cached) => {
+                let cached = Arc::new(cached);
                 wanted = Arc::clone(&cached) as Arc<dyn Embedder>;
                 serving.cached = Some(cached);
             }

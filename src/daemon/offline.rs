@@ -51,38 +51,26 @@ pub fn search(
     progress: &dyn Fn(usize, usize),
 ) -> Answer {
     let settings = settings(vault, dirs);
-    let rules = settings::rules(&settings);
-    let layout = settings.layout.clone();
-    let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
-        let history = Reader::open(vault)?;
-        let head = history.head()?.map(|it| it.commit);
-        let model = &|| models::for_a_command(&settings, dirs);
-        let ready = view(vault, &history, head, &layout, model, progress)?;
-        let choice = reranking::choose(&settings);
-        let wider = reranking::wider(&choice, query);
-        let mut results =
-            match search::search(&ready.view, &wider, rules, clock::now() + SEARCH_LIMIT) {
-                Ok(results) => results,
-                Err(err) => {
-                    let hint = err.hint();
-                    return Ok(Answer::Failed { message: err.to_string(), hint, usage: true });
-                }
-            };
-        if let (Some(at), Some(head)) = (results.at, head)
-            && at != head
-        {
-            results.commits_behind = history.count_between(Some(at), head, 1000)?;
+    let ready = match ready(vault, dirs, &settings, progress) {
+        Ok(ready) => ready,
+        Err(failed) => return failed.answer(),
+    };
+    let choice = reranking::choose(&settings);
+    let wider = reranking::wider(&choice, query);
+    let until = clock::now() + SEARCH_LIMIT;
+    let mut results = match search::search(&ready.view, &wider, settings::rules(&settings), until) {
+        Ok(results) => results,
+        Err(err) => {
+            let hint = err.hint();
+            return Answer::Failed { message: err.to_string(), hint, usage: true };
         }
-        // The page says what is wrong with the server.
-        let _said = reranking::apply(&choice, query, &mut results);
-        results.unseen = Some(unseen);
-        results.partial = ready.partial.or(results.partial);
-        Ok(pages::answer(query, &results, form, vault))
-    })();
-    answered.unwrap_or_else(|err| {
-        let Failed { message, hint } = Failed::of(err.as_ref(), vault, &layout);
-        Answer::Failed { message, hint: Some(hint), usage: false }
-    })
+    };
+    results.commits_behind = ready.commits_behind;
+    // The page says what is wrong with the server.
+    let _said = reranking::apply(&choice, query, &mut results);
+    results.unseen = Some(unseen);
+    results.partial = ready.partial.or(results.partial);
+    pages::answer(query, &results, form, vault)
 }
 
 /// Why a vault cannot be searched.
@@ -99,6 +87,11 @@ impl Failed {
             hint: remedy_of(err, vault, layout),
         }
     }
+
+    fn answer(self) -> Answer {
+        let Self { message, hint } = self;
+        Answer::Failed { message, hint: Some(hint), usage: false }
+    }
 }
 
 /// Looks at the last index and what was committed since.
@@ -111,43 +104,32 @@ pub fn look(
     progress: &dyn Fn(usize, usize),
 ) -> Answer {
     let settings = settings(vault, dirs);
-    let rules = settings::rules(&settings);
-    let layout = settings.layout.clone();
-    let answered = (|| -> Result<Answer, Box<dyn std::error::Error>> {
-        let history = Reader::open(vault)?;
-        let head = history.head()?.map(|it| it.commit);
-        let model = &|| models::for_a_command(&settings, dirs);
-        let ready = view(vault, &history, head, &layout, model, progress)?;
-        let commits_behind = match (ready.view.at(), head) {
-            (Some(at), Some(head)) if at != head => history.count_between(Some(at), head, 1000)?,
-            _ => 0,
-        };
-        let as_of = |is_asked: &dyn Fn(&Card) -> bool| AsOf {
-            at: ready.view.at(),
-            commits_behind,
-            unseen: Some(unseen),
-            notes_in_part: search::in_part(&ready.view, is_asked),
-            ..AsOf::default()
-        };
-        let ground = looks::Ground {
-            view: &ready.view,
-            as_of: &as_of,
-            partial: ready.partial.clone(),
-            rules,
-            vault,
-        };
-        Ok(looks::answer(&ground, look, form, clock::now() + SEARCH_LIMIT))
-    })();
-    answered.unwrap_or_else(|err| {
-        let Failed { message, hint } = Failed::of(err.as_ref(), vault, &layout);
-        Answer::Failed { message, hint: Some(hint), usage: false }
-    })
+    let ready = match ready(vault, dirs, &settings, progress) {
+        Ok(ready) => ready,
+        Err(failed) => return failed.answer(),
+    };
+    let as_of = |is_asked: &dyn Fn(&Card) -> bool| AsOf {
+        at: ready.view.at(),
+        commits_behind: ready.commits_behind,
+        unseen: Some(unseen),
+        notes_in_part: search::in_part(&ready.view, is_asked),
+        ..AsOf::default()
+    };
+    let ground = looks::Ground {
+        view: &ready.view,
+        as_of: &as_of,
+        partial: ready.partial.clone(),
+        rules: settings::rules(&settings),
+        vault,
+    };
+    looks::answer(&ground, look, form, clock::now() + SEARCH_LIMIT)
 }
 
 /// What can be asked, and why it is less than HEAD.
 pub struct Ready {
     pub view: Arc<IndexView>,
     pub partial: Option<String>,
+    pub commits_behind: usize,
 }
 
 /// The last index and what was committed since.
@@ -162,7 +144,13 @@ pub fn ready(
         let history = Reader::open(vault)?;
         let head = history.head()?.map(|it| it.commit);
         let model = &|| models::for_a_command(settings, dirs);
-        view(vault, &history, head, layout, model, progress)
+        let mut ready = view(vault, &history, head, layout, model, progress)?;
+        if let (Some(at), Some(head)) = (ready.view.at(), head)
+            && at != head
+        {
+            ready.commits_behind = history.count_between(Some(at), head, 1000)?;
+        }
+        Ok(ready)
     })();
     ready.map_err(|err| Failed::of(err.as_ref(), vault, layout))
 }
@@ -179,7 +167,7 @@ fn view(
     let Some(head) = head else {
         let view =
             IndexReader::empty(layout).with_model(models::on_board()).view(Vec::new(), None)?;
-        return Ok(Ready { view, partial: None });
+        return Ok(Ready { view, partial: None, commits_behind: 0 });
     };
     let reader = match IndexReader::open(&metadata, layout)? {
         Ok(reader) => with_model(reader, model()),
@@ -202,7 +190,7 @@ fn view(
         .then(|| format!("{} of {all} changed notes are not read; start the agent", all - read));
     // The last commit that the whole answer is true for.
     let at = if partial.is_none() { Some(head) } else { reader.cursors().first().copied() };
-    Ok(Ready { view: reader.view(updates, at)?, partial })
+    Ok(Ready { view: reader.view(updates, at)?, partial, commits_behind: 0 })
 }
 
 /// Searched by the model of the settings where the index has all its vectors, else by the one that
@@ -231,7 +219,7 @@ fn build(
     let kept = Index::open_with_model(&metadata, layout, models::on_board()).map(|it| it.0).ok();
     if let Some(mut index) = kept {
         match build_in(&mut index, history, &notes, head, layout, progress) {
-            Ok(view) => return Ok(Ready { view, partial: None }),
+            Ok(view) => return Ok(Ready { view, partial: None, commits_behind: 0 }),
             // A full disk keeps no index, and the notes can be read all the same. What Git does not
             // give is told below.
             Err(err) => tracing::debug!(err = told(err.as_ref()), "no index can be kept"),
@@ -245,7 +233,7 @@ fn build(
     let partial = (updates.len() < total)
         .then(|| format!("no index can be kept here; {} of {total} notes are read", updates.len()));
     let reader = IndexReader::empty(layout).with_model(models::on_board());
-    Ok(Ready { view: reader.view(updates, Some(head))?, partial })
+    Ok(Ready { view: reader.view(updates, Some(head))?, partial, commits_behind: 0 })
 }
 
 fn build_in(

@@ -8,10 +8,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::base::fs::{self, PathError};
 use crate::base::store::StoreError;
 use crate::embed::cache::Cache;
 use crate::embed::identity::{ContentKey, Identity, Purpose};
@@ -24,6 +26,8 @@ pub struct Cached {
     problem: Mutex<Option<String>>,
     /// Whether the file belongs to another one now.
     is_closed: AtomicBool,
+    /// The folder that it is kept in, and which one that was.
+    home: Option<(PathBuf, (u64, u64))>,
 }
 
 /// As many new vectors are written to the disk at once.
@@ -36,7 +40,20 @@ impl Cached {
             cache: Mutex::new(cache),
             problem: Mutex::new(None),
             is_closed: AtomicBool::new(false),
+            home: None,
         }
+    }
+
+    /// Writes only while this folder is the one that it is now: another vault may come to lie at
+    /// its path.
+    pub fn kept_below(mut self, home: &Path) -> Result<Self, PathError> {
+        self.home = Some((home.to_owned(), fs::identity(home)?));
+        Ok(self)
+    }
+
+    fn is_away(&self) -> bool {
+        let home = self.home.as_ref();
+        home.is_some_and(|(path, known)| fs::identity(path).map_or(true, |it| it != *known))
     }
 
     /// Forces what is new to the disk, and writes no more: whoever still asks goes on in memory.
@@ -54,6 +71,8 @@ impl Cached {
             let mut cache = self.cache();
             match self.is_closed.load(Ordering::SeqCst) {
                 true => Ok(()),
+                // It stays in memory until the folder is back.
+                false if self.is_away() => Ok(()),
                 false => cache.flush(),
             }
         };

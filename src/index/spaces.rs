@@ -211,9 +211,14 @@ impl Spaces {
         }
     }
 
+    /// Whether it was made for these, as they were opened.
+    pub(super) fn are_of(&self, made: &Made) -> bool {
+        self.all().any(|it| it.is_of(&made.space))
+    }
+
     /// Takes what was made elsewhere.
     pub(super) fn take(&mut self, made: Made, state: &State) {
-        let Made { space, notes } = made;
+        let Made { space, notes, .. } = made;
         if let Some(vectors) = self.all_mut().find(|it| it.is_of(&space)) {
             vectors.take(notes, state);
         }

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::base::clock;
@@ -27,12 +28,24 @@ pub struct Task {
 pub(super) struct Space {
     pub(super) folder: PathBuf,
     pub(super) generation: String,
+    /// Of which opening: notes that are put after another one may have the numbers of these.
+    pub(super) opening: u64,
+}
+
+impl Space {
+    /// Another number for each opening in this process.
+    pub(super) fn opening() -> u64 {
+        static OPENINGS: AtomicU64 = AtomicU64::new(0);
+        OPENINGS.fetch_add(1, Ordering::SeqCst)
+    }
 }
 
 /// What came of a task.
 pub struct Made {
     pub(super) space: Space,
     pub(super) notes: BTreeMap<u64, Vec<Row>>,
+    /// Notes of which the model does not take a text, and why: they have the vectors of the rest.
+    pub(super) refused: BTreeMap<u64, String>,
 }
 
 /// How long a provider may take for the texts of one step.
@@ -57,7 +70,7 @@ impl Task {
         let (mut rows, failed) = make_rows(&*self.embedder, passages, is_stopped);
         let made = self.notes.iter().map(|it| it.0).filter(|it| !rows.lacking.contains(it));
         let notes = made.map(|id| (id, rows.made.remove(&id).unwrap_or_default())).collect();
-        (Made { space: self.space, notes }, failed)
+        (Made { space: self.space, notes, refused: rows.refused }, failed)
     }
 }
 
@@ -67,6 +80,8 @@ pub(super) struct MadeRows {
     pub(super) made: BTreeMap<u64, Vec<Row>>,
     /// Notes of whose texts some have no answer yet.
     pub(super) lacking: BTreeSet<u64>,
+    /// Notes of whose texts some will have none, and why.
+    pub(super) refused: BTreeMap<u64, String>,
 }
 
 /// The vectors of passages (note, chunk, text), window by window; and why some did not come.
@@ -95,13 +110,19 @@ pub(super) fn make_rows<'a>(
         let answer = embedder.embed(texts, Purpose::Passage, clock::now() + STEP_LIMIT);
         failed = answer.stopped;
         for ((id, chunk, window), slot) in places.iter().copied().zip(answer.slots) {
-            if let Some(row) = row(embedder.identity(), chunk, window, &slot) {
-                rows.made.entry(id).or_default().push(row);
-            }
-            if slot == Slot::Missing {
-                rows.lacking.insert(id);
-                // A model that says nothing more has used up its time.
-                failed.get_or_insert(EmbedError::Timeout(STEP_LIMIT));
+            match slot {
+                Slot::Vector { vector, .. } => match embedder.identity().check(&vector) {
+                    Ok(()) => rows.made.entry(id).or_default().push(Row { chunk, window, vector }),
+                    // One of another size lies in no space of ours.
+                    Err(err) => drop(rows.refused.entry(id).or_insert_with(|| err.to_string())),
+                },
+                Slot::Refused(why) => drop(rows.refused.entry(id).or_insert(why)),
+                Slot::Silent => {}
+                Slot::Missing => {
+                    rows.lacking.insert(id);
+                    // A model that says nothing more has used up its time.
+                    failed.get_or_insert(EmbedError::Timeout(STEP_LIMIT));
+                }
             }
         }
     }
@@ -111,11 +132,4 @@ pub(super) fn make_rows<'a>(
 /// Whether a model's vectors cost so little that they are made while somebody waits.
 pub(super) fn is_instant(identity: &Identity) -> bool {
     identity.backend == "static"
-}
-
-fn row(identity: &Identity, chunk: u32, window: u32, slot: &Slot) -> Option<Row> {
-    let vector = slot.vector()?;
-    // One of another size lies in no space of ours.
-    identity.check(vector).ok()?;
-    Some(Row { chunk, window, vector: vector.clone() })
 }

@@ -18,6 +18,7 @@ use crate::index::spaces::{Models, NextSpace, Spaces};
 use crate::index::task::{Made, Task};
 use crate::index::vectors::{Vectors, VectorsError};
 use crate::vault::NoteDoc;
+use crate::vault::VaultPath;
 
 impl Index {
     /// Whether there are vectors to make or to write, in steps ([`Self::tend_vectors`]). Nothing is
@@ -100,6 +101,19 @@ impl Index {
         if let Err(err) = tidied {
             tracing::warn!(err = told(&err), "files of vectors are not made one yet");
         }
+    }
+
+    /// The notes that something was made of, and of which the model does not take a text, with why.
+    pub fn made_of<'a>(
+        &'a self,
+        made: &'a Made,
+    ) -> impl Iterator<Item = (&'a VaultPath, Option<&'a str>)> {
+        let is_ours = self.vectors.as_ref().is_some_and(|it| it.are_of(made));
+        let ids = made.notes.keys().filter(move |_| is_ours);
+        ids.filter_map(|id| {
+            let why = made.refused.get(id).map(String::as_str);
+            Some((&self.state.card_of(*id)?.path, why))
+        })
     }
 
     /// Takes what was made elsewhere. A failure to keep it leaves it to be searched.

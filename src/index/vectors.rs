@@ -8,6 +8,8 @@
 //! **Invariant:** a note's number names one version of it in one generation of the index, so that
 //! its vectors are right or not there; vectors of another space or generation never count.
 
+mod error;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::fs;
-use crate::base::trouble::{Trouble, told};
+use crate::base::trouble::told;
 use crate::embed::{EmbedError, Embedder, Identity};
 use crate::index::card::Card;
 use crate::index::error::IndexError;
@@ -24,7 +26,9 @@ use crate::index::merge::worth_merging;
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
 use crate::index::task::{STEP_LIMIT, Space, Task, is_instant, make_rows};
-use crate::vault::{Chunk, NoteDoc, VaultPath};
+use crate::vault::{Chunk, NoteDoc};
+
+pub use error::VectorsError;
 
 /// The vectors of one space, and who makes them.
 #[derive(Clone)]
@@ -51,23 +55,11 @@ pub(super) struct Vectors {
     /// Whether notes died since the files were last looked at for dead ones.
     has_dead: bool,
     next_file: u64,
+    opening: u64,
 }
 
 /// The passages of a note; `None` where it is gone.
 pub(super) type Passages = Result<Option<Vec<String>>, IndexError>;
-
-/// Why vectors are not made or kept.
-#[derive(Debug, thiserror::Error)]
-pub enum VectorsError {
-    #[error("Cannot keep vectors")]
-    Disk(#[source] fs::PathError),
-    #[error("A file of vectors is not what was written: {0}")]
-    Damaged(String),
-    #[error("Cannot read the text of `{path}` for its vectors")]
-    Unread { path: VaultPath, source: Box<IndexError> },
-    #[error("No vectors from `{model}`: {source}")]
-    Embed { model: String, source: EmbedError },
-}
 
 /// Changes when another text is made of the same passage, or it is cut in another way.
 const TEXT: u32 = 1;
@@ -84,48 +76,6 @@ const LARGEST_TAIL: usize = if cfg!(test) { 4 << 10 } else { 4 << 20 };
 const MOST_FILES: usize = 24;
 const ROOT: &str = "vector_index";
 const ENDING: &str = "rows";
-
-impl VectorsError {
-    /// Whether the same call may succeed later with nothing changed by hand.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Disk(_) => self.trouble().is_some(),
-            Self::Damaged(_) | Self::Unread { .. } => true,
-            Self::Embed { source, .. } => source.is_transient(),
-        }
-    }
-
-    /// The machine's trouble, if that is the reason.
-    pub fn trouble(&self) -> Option<Trouble> {
-        match self {
-            Self::Disk(err) => Trouble::behind(&err.source),
-            Self::Unread { source, .. } => source.trouble(),
-            Self::Damaged(_) | Self::Embed { .. } => None,
-        }
-    }
-
-    /// What the person at the keyboard can do about it.
-    pub fn hint(&self) -> Option<String> {
-        if let Some(trouble) = self.trouble() {
-            return Some(trouble.hint().to_owned());
-        }
-        match self {
-            Self::Disk(err) => Some(format!("Check space and owner of `{}`.", err.path.display())),
-            Self::Unread { source, .. } => source.hint(),
-            Self::Damaged(_) => Some("They are made again by themselves.".to_owned()),
-            Self::Embed { source, .. } => source.hint(),
-        }
-    }
-}
-
-impl From<RowsError> for VectorsError {
-    fn from(err: RowsError) -> Self {
-        match err {
-            RowsError::Io(err) => Self::Disk(err),
-            other => Self::Damaged(other.to_string()),
-        }
-    }
-}
 
 impl Vectors {
     /// None yet, for the index of this generation in the folder of derived state.
@@ -146,6 +96,7 @@ impl Vectors {
             one_by_one: false,
             has_dead: false,
             next_file: 1,
+            opening: Space::opening(),
         }
     }
 
@@ -342,10 +293,13 @@ impl Vectors {
         texts: &mut dyn FnMut(&Card) -> Passages,
     ) -> Result<Option<Task>, VectorsError> {
         let (mut notes, mut bytes, mut unread) = (Vec::new(), 0, None);
-        let mut order: Vec<u64> = self.missing.iter().copied().collect();
-        order.sort_by_key(|it| self.tried.get(it).copied().unwrap_or(0));
+        // Few were asked for in vain, and all may be missing.
+        let mut again: Vec<u64> =
+            self.tried.keys().filter(|it| self.missing.contains(it)).copied().collect();
+        again.sort_by_key(|it| self.tried.get(it));
+        let first = self.missing.iter().filter(|it| !self.tried.contains_key(it));
         let most = if self.one_by_one { 1 } else { TASK_NOTES };
-        for card in order.iter().filter_map(|it| state.card_of(*it)) {
+        for card in first.chain(&again).filter_map(|it| state.card_of(*it)) {
             match texts(card) {
                 Ok(passages) => {
                     let passages = passages.unwrap_or_default();
@@ -379,7 +333,8 @@ impl Vectors {
     }
 
     fn space(&self) -> Space {
-        Space { folder: self.folder.clone(), generation: self.heading.generation.clone() }
+        let (folder, generation) = (self.folder.clone(), self.heading.generation.clone());
+        Space { folder, generation, opening: self.opening }
     }
 
     /// Takes what a task made; notes that are gone, or have theirs, count no more.

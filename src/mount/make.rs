@@ -54,16 +54,7 @@ pub fn page(
         Node::Answer(about, asked, form) => {
             let query = asked.query(*about);
             let results = answers.search(&query, until)?;
-            bytes(
-                match form {
-                    Form::Text => render::results::text(&results),
-                    Form::Json => render::results::json(&query, &results),
-                    Form::Markdown => {
-                        render::results::markdown(&query, &results, answers.vault_root())
-                    }
-                },
-                results.is_passing(),
-            )
+            bytes(in_form(*form, &query, &results, answers.vault_root()), results.is_passing())
         }
         Node::Ranking(asked) => {
             let results = answers.search(&asked.query(About::Links), until)?;
@@ -73,16 +64,7 @@ pub fn page(
         Node::Similar(path, form) => {
             let results = answers.similar(path, SIMILAR, until)?.ok_or(PageError::Absent)?;
             let query = Query { limit: SIMILAR, ..Query::new(path.to_string()) };
-            bytes(
-                match form {
-                    Form::Text => render::results::text(&results),
-                    Form::Json => render::results::json(&query, &results),
-                    Form::Markdown => {
-                        render::results::markdown(&query, &results, answers.vault_root())
-                    }
-                },
-                results.partial.is_some(),
-            )
+            bytes(in_form(*form, &query, &results, answers.vault_root()), results.partial.is_some())
         }
         Node::Neighbours(path, direction) => {
             let links = answers.links(path, *direction).ok_or(PageError::Absent)?;
@@ -96,6 +78,14 @@ pub fn page(
         | Node::SimilarFolder(_)
         | Node::Folder(_)
         | Node::Note(_) => Err(PageError::Absent),
+    }
+}
+
+fn in_form(form: Form, query: &Query, results: &Results, root: &Path) -> Vec<u8> {
+    match form {
+        Form::Text => render::results::text(results),
+        Form::Json => render::results::json(query, results),
+        Form::Markdown => render::results::markdown(query, results, root),
     }
 }
 

@@ -66,6 +66,40 @@ fn an_answer_that_cannot_be_read_is_never_taken_for_one_h03() {
     assert_eq!(vectors(&house)["vectors"], 3, "each note once");
 }
 
+/// What is no direction is no vector: the note is named, and found by its words, until an edit.
+#[test]
+fn a_text_that_a_model_does_not_take_is_named_until_it_is_another() {
+    let server = Server::start(|request, _| {
+        let vector = |text: &String| match text.contains("sorrel") {
+            true => json!([0, 0, 0]),
+            false => json!([1, 0.5, text.len() % 7]),
+        };
+        let texts = texts(&request.body);
+        let data: Vec<_> = (0..texts.len())
+            .map(|at| json!({"index": at, "embedding": vector(&texts[at])}))
+            .collect();
+        Act::Say(200, Vec::new(), json!({"data": data}).to_string())
+    });
+    let house = house(&openai(&server, 3));
+    house.write("pulses.md", "# Pulses\n\nA sorrel.\n");
+    house.settle();
+    wait_for_model(&house, "m3");
+    wait_for("its name", || problem(&house, "embedding-refused").is_some());
+    let said = problem(&house, "embedding-refused").unwrap().to_string();
+    assert!(said.contains("`pulses.md`") && said.contains("vector is zero"), "{said}");
+    assert_eq!(house.status()["verdict"], "ok");
+    assert_eq!(first(&house, "sorrel"), "pulses.md");
+    house.write("pulses.md", "# Pulses\n\nRed beans.\n");
+    house.settle();
+    wait_for("its end", || problem(&house, "embedding-refused").is_none());
+    // And one that is deleted is named no longer.
+    house.write("pulses.md", "# Pulses\n\nA sorrel again.\n");
+    wait_for("its name", || problem(&house, "embedding-refused").is_some());
+    std::fs::remove_file(house.at("pulses.md")).unwrap();
+    house.settle();
+    wait_for("its end", || problem(&house, "embedding-refused").is_none());
+}
+
 /// H05: a pause that a provider asks for is kept by everybody, and nobody starves in it.
 #[test]
 fn a_pause_is_kept_and_a_question_does_not_starve_in_it_h05() {

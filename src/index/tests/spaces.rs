@@ -127,6 +127,24 @@ fn what_fails_in_the_next_space_changes_nothing() {
 }
 
 /// A rename, an undo, a checkout and a second branch bring texts that the cache has.
+/// The numbers of notes begin anew with each opening: what was made for an earlier one is of others.
+#[test]
+fn what_was_made_before_an_index_was_opened_anew_is_nobody_s() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = WordModel::remote("m");
+    let mut index = open_with_model(dir.path(), model.clone(), three(), commit(1));
+    let task = index.task().unwrap().unwrap();
+    let (made, failed) = task.run(&|| false);
+    assert_eq!((failed, index.made_of(&made).count(), missing(&index)), (None, 3, 3));
+    drop(index);
+    let mut index = reopened(dir.path(), model);
+    assert_eq!(index.made_of(&made).count(), 0);
+    index.take_made(made).unwrap();
+    assert_eq!(missing(&index), 3);
+    make_vectors(&mut index);
+    assert_eq!(missing(&index), 0);
+}
+
 #[test]
 fn no_text_is_embedded_twice_whatever_happens_to_its_note() {
     let (dir, kept) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
