@@ -98,6 +98,8 @@ impl Twin {
 }
 
 const FOLDER: &str = "reindex";
+/// The file that names the index that it was built beside.
+const TWIN: &str = "twin";
 /// So many numbers are left to the index in use while another is built.
 const ROOM_FOR_NUMBERS: u64 = 1 << 40;
 /// And so many files of vectors.
@@ -133,6 +135,10 @@ impl Index {
             disk.close_writer()?;
         }
         let beside = self.dir.join(FOLDER);
+        let of = fs::read(&beside.join(TWIN)).map_err(StoreError::from)?;
+        if self.disk.as_ref().is_none_or(|it| it.generation.as_bytes() != of) {
+            return Err(IndexError::Overtaken);
+        }
         for (new, old) in scope.folders(&beside).iter().zip(scope.folders(&self.dir)) {
             for folder in [new, &old] {
                 // Without a model there are no vectors in either.
@@ -170,6 +176,8 @@ impl Beside {
             Some(model) => Index::open_with_model(&self.dir, &self.layout, Arc::clone(model))?,
             None => Index::open(&self.dir, &self.layout)?,
         };
+        fs::write_atomic(&self.dir.join(TWIN), self.twin.generation.as_bytes())
+            .map_err(StoreError::from)?;
         debug_assert!(matches!(opened, Opened::Rebuild(_)), "it was removed");
         index.knows(self.room.clone());
         // Versions that the old one does not know are counted far above those that it will.

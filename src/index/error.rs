@@ -59,6 +59,9 @@ pub enum IndexError {
     /// [`Opened::Rebuild`] was not followed by a build.
     #[error("Index has to be built first")]
     NotBuilt,
+    /// What was built beside it belongs to the one before.
+    #[error("The index was made anew meanwhile")]
+    Overtaken,
 }
 
 impl IndexError {
@@ -75,9 +78,12 @@ impl IndexError {
         match self {
             Self::Stores(StoreError::Io(err)) => Trouble::behind(&err.source),
             Self::Lock(err) | Self::Disk(err) => Trouble::behind(&**err),
-            Self::Stores(_) | Self::Busy | Self::Keyword(_) | Self::Damaged(_) | Self::NotBuilt => {
-                None
-            }
+            Self::Stores(_)
+            | Self::Busy
+            | Self::Keyword(_)
+            | Self::Damaged(_)
+            | Self::NotBuilt
+            | Self::Overtaken => None,
         }
     }
 
@@ -88,6 +94,7 @@ impl IndexError {
         }
         match self {
             Self::Stores(err) => err.hint(),
+            Self::Overtaken => Some("Ask for it again, if it is still wanted.".to_owned()),
             Self::Busy => Some("It goes on by itself when the other one has ended.".to_owned()),
             Self::Lock(_) | Self::Disk(_) => {
                 Some("Check that its folder is there and can be written, and its disk.".to_owned())

@@ -9,7 +9,7 @@ use crate::embed::Embedder;
 use crate::index::testing::{
     WordModel, commit, make_vectors, open_with_model, put, rebuild, remove,
 };
-use crate::index::{Ask, Index, IndexView, Opened, Scope, Update};
+use crate::index::{Ask, Index, IndexError, IndexView, Opened, Scope, Update};
 use crate::vault::Layout;
 
 const ALL: [Scope; 4] = [Scope::All, Scope::Bm25, Scope::Embedding, Scope::Tag];
@@ -114,6 +114,24 @@ fn each_part_of_the_new_one_fits_the_rest_of_the_old_one() {
             );
         }
     }
+}
+
+#[test]
+fn what_was_built_beside_an_index_is_not_put_in_the_place_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = WordModel::instant("m");
+    let mut index = open_with_model(dir.path(), model.clone(), first(), commit(1));
+    index.rest().unwrap();
+    let beside = index.beside(Scope::Bm25).unwrap();
+    let mut twin = beside.open().unwrap();
+    rebuild(&mut twin, first(), beside.at());
+    drop(twin);
+    // Its commit is gone from history, say.
+    rebuild(&mut index, first(), commit(2));
+    index.rest().unwrap();
+    assert!(matches!(index.take_over(Scope::Bm25), Err(IndexError::Overtaken)));
+    let (index, cursors) = reopened(dir.path(), model.clone());
+    assert_eq!((cursors, index.view().at()), (1, Some(commit(2))));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What can go wrong with vectors.
 //!
-//! Pure. **Invariant:** none of it is a failure of the words.
-
+//! Gives the reason and what a person can do. Any thread. **Invariant:** none of it is a failure of the
+//! words.
 use crate::base::fs;
 use crate::base::trouble::Trouble;
 use crate::embed::EmbedError;
