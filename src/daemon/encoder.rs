@@ -18,7 +18,7 @@ use crate::base::trouble::told;
 use crate::daemon::house::House;
 use crate::daemon::models::Serving;
 use crate::daemon::problems::Level;
-use crate::embed::{Answer, EmbedError, Embedder, Health, Identity, Purpose, check_health};
+use crate::embed::{Answer, EmbedError, Embedder, Health, Identity, Purpose, Slot, check_health};
 use crate::index::{Made, Task};
 
 /// The first pause after a failure; it doubles up to [`MOST_PAUSE`].
@@ -360,6 +360,14 @@ impl Embedder for Watched {
 
     fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
         self.model.prepare(text, purpose)
+    }
+
+    fn is_remote(&self) -> bool {
+        self.model.is_remote()
+    }
+
+    fn known(&self, text: &str, purpose: Purpose) -> Option<Slot> {
+        self.model.known(text, purpose)
     }
 
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {

@@ -274,6 +274,10 @@ impl Embedder for Once {
         self.inner.prepare(text, purpose)
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
         if purpose != Purpose::Query {
             return self.inner.embed(texts, purpose, deadline);

@@ -7,17 +7,18 @@
 //! written costs a second question, not an answer, and is said in [`Cached::problem`].
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::base::clock;
 use crate::base::fs::{self, PathError};
 use crate::base::store::StoreError;
 use crate::embed::cache::Cache;
 use crate::embed::identity::{ContentKey, Identity, Purpose};
-use crate::embed::{Answer, Embedder, Slot};
+use crate::embed::{Answer, EmbedError, Embedder, Slot};
 
 /// An embedder and its cache.
 pub struct Cached {
@@ -28,6 +29,15 @@ pub struct Cached {
     is_closed: AtomicBool,
     /// The folder that it is kept in, and which one that was.
     home: Option<(PathBuf, (u64, u64))>,
+    /// Questions that are being asked.
+    asking: Mutex<HashSet<ContentKey>>,
+    asked: Condvar,
+}
+
+/// Somebody asks these; others wait for the answer.
+struct Turn<'a> {
+    cached: &'a Cached,
+    keys: Vec<ContentKey>,
 }
 
 /// As many new vectors are written to the disk at once.
@@ -41,6 +51,8 @@ impl Cached {
             problem: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             home: None,
+            asking: Mutex::default(),
+            asked: Condvar::new(),
         }
     }
 
@@ -95,9 +107,34 @@ impl Cached {
         self.len() == 0
     }
 
+    /// Waits until nobody asks any of these; whoever comes next waits for us. `None` where somebody
+    /// still asks at the deadline.
+    fn take_turn(&self, keys: &[ContentKey], deadline: Instant) -> Option<Turn<'_>> {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        while keys.iter().any(|it| asking.contains(it)) {
+            let left = deadline.saturating_duration_since(clock::now());
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.asked.wait_timeout(asking, left);
+            asking = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let keys = keys.iter().copied().filter(|it| asking.insert(*it)).collect();
+        Some(Turn { cached: self, keys })
+    }
+
     // Whatever a panic interrupted, each entry is whole.
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut asking = self.cached.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        asking.retain(|it| !self.keys.contains(it));
+        drop(asking);
+        self.cached.asked.notify_all();
     }
 }
 
@@ -118,9 +155,30 @@ impl Embedder for Cached {
         self.inner.prepare(text, purpose)
     }
 
+    fn is_remote(&self) -> bool {
+        self.inner.is_remote()
+    }
+
+    fn known(&self, text: &str, purpose: Purpose) -> Option<Slot> {
+        let key = ContentKey::of(&self.prepare(text, purpose).0);
+        self.cache().get(&key).map(|(vector, cut)| Slot::Vector { vector, cut })
+    }
+
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
         let keys: Vec<ContentKey> =
             texts.iter().map(|it| ContentKey::of(&self.prepare(it, purpose).0)).collect();
+        // A question that somebody else is asking right now is not asked beside.
+        let begun = clock::now();
+        let _turn = match purpose {
+            Purpose::Passage => None,
+            Purpose::Query => match self.take_turn(&keys, deadline) {
+                None => {
+                    let stopped = Some(EmbedError::Timeout(begun.elapsed()));
+                    return Answer { slots: vec![Slot::Missing; texts.len()], stopped };
+                }
+                turn => turn,
+            },
+        };
         let mut slots = vec![Slot::Missing; texts.len()];
         let mut lacking: Vec<&str> = Vec::new();
         let mut places: HashMap<ContentKey, usize> = HashMap::new();
@@ -171,8 +229,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::clock;
-    use crate::embed::{EmbedError, Normalisation, Vector};
+    use crate::embed::{Normalisation, Vector};
 
     /// Gives each text a vector by its length, and nothing any more after so many texts.
     struct Counting {
@@ -253,6 +310,73 @@ mod tests {
         let (embedder, counting) = cached(dir.path(), usize::MAX);
         ask(&embedder, &["a", "bb", "ccc"], Purpose::Passage);
         assert_eq!((counting.asked.load(Ordering::Relaxed), embedder.len()), (0, 4));
+    }
+
+    /// Gives an answer when it is let go, or none by its deadline.
+    struct Slow(Counting, Mutex<bool>, Condvar);
+
+    impl Embedder for Slow {
+        fn identity(&self) -> &Identity {
+            self.0.identity()
+        }
+
+        fn window(&self) -> usize {
+            self.0.window()
+        }
+
+        fn count(&self, text: &str) -> usize {
+            self.0.count(text)
+        }
+
+        fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
+            let left = deadline.saturating_duration_since(clock::now());
+            let held = self.1.lock().unwrap();
+            let (held, _) = self.2.wait_timeout_while(held, left, |it| *it).unwrap();
+            match *held {
+                false => self.0.embed(texts, purpose, deadline),
+                true => {
+                    self.0.asked.fetch_add(texts.len(), Ordering::Relaxed);
+                    let stopped = Some(EmbedError::Timeout(left));
+                    Answer { slots: vec![Slot::Missing; texts.len()], stopped }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_question_asked_by_many_at_once_is_sent_once_and_nobody_waits_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let (_, counting) = cached(dir.path(), usize::MAX);
+        let identity = counting.identity.clone();
+        let (cache, _) = Cache::open(dir.path(), &identity, NonZeroUsize::new(9).unwrap()).unwrap();
+        let own = Counting { identity, asked: AtomicUsize::new(0), most: usize::MAX };
+        let slow = Arc::new(Slow(own, Mutex::new(true), Condvar::new()));
+        let embedder = Cached::new(Arc::clone(&slow) as Arc<dyn Embedder>, cache);
+        let asked = || slow.0.asked.load(Ordering::Relaxed);
+        let within = |limit| clock::now() + limit;
+        std::thread::scope(|scope| {
+            let many: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        embedder.embed(&["q"], Purpose::Query, within(Duration::from_secs(60)))
+                    })
+                })
+                .collect();
+            // Another question, and one who is in a hurry, wait for none of them.
+            let soon = within(Duration::from_millis(20));
+            assert!(embedder.embed(&["other"], Purpose::Query, soon).stopped.is_some());
+            assert_eq!(embedder.known("q", Purpose::Query), None);
+            let soon = within(Duration::from_millis(20));
+            assert!(embedder.embed(&["q"], Purpose::Query, soon).stopped.is_some());
+            let before = asked();
+            *slow.1.lock().unwrap() = false;
+            slow.2.notify_all();
+            let answers: Vec<_> = many.into_iter().map(|it| it.join().unwrap()).collect();
+            assert!(answers.iter().all(|it| it.slots[0].vector().is_some()), "{answers:?}");
+            assert_eq!(asked(), before + 1, "sent once");
+        });
+        assert!(embedder.known("q", Purpose::Query).is_some());
+        assert_eq!(embedder.known("q", Purpose::Passage), None, "another text");
     }
 
     #[test]

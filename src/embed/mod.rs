@@ -71,6 +71,16 @@ pub trait Embedder: Send + Sync {
         }
     }
 
+    /// Whether texts go to somebody outside this machine's own process, who may want money for it.
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    /// What became of a text that was sent before; nobody is asked.
+    fn known(&self, _text: &str, _purpose: Purpose) -> Option<Slot> {
+        None
+    }
+
     /// Embeds what it can until the deadline: a slot for each text, in order.
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer;
 }

@@ -359,6 +359,10 @@ impl Embedder for Remote {
         }
     }
 
+    fn is_remote(&self) -> bool {
+        true
+    }
+
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
         match &self.runtime {
             Some(runtime) => runtime.block_on(self.run(texts, purpose, deadline)),
