@@ -58,6 +58,8 @@ pub struct Settings {
     pub default_vault: Option<String>,
     /// Where the mount goes; `None` for the default.
     pub mount_path: Option<String>,
+    /// How many questions the mount may send a provider in a minute.
+    pub paid_per_minute: usize,
     /// Whether two branches of a search are fused by rank, not by score.
     pub fuse_by_rank: bool,
     /// How much vectors weigh, where it is not the default.
@@ -129,6 +131,12 @@ pub const KEYS: &[Key] = &[
     }),
     key!("mount.path", User, "", |s, v| {
         s.mount_path = (!v.is_empty()).then(|| v.to_owned());
+        Ok(())
+    }),
+    // How many questions a minute may send a provider, from pages that are opened in the mount.
+    key!("mount.paid_per_minute", User, "60", |s, v| {
+        let count = v.parse().ok().filter(|it| *it <= 100_000);
+        s.paid_per_minute = count.ok_or_else(|| "a whole number, 0 for none".to_owned())?;
         Ok(())
     }),
     key!("search.fusion", Vault, "score", |s, v| {
@@ -230,6 +238,7 @@ impl Default for Settings {
             hold_share: 0.5,
             default_vault: None,
             mount_path: None,
+            paid_per_minute: 60,
             fuse_by_rank: false,
             vector_weight: None,
             prefer_dates: true,

@@ -4,15 +4,15 @@
 //!
 //! **Invariant:** both doors get their pages from here, so that they give the same bytes.
 
-use std::hash::{Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
 use crate::base::fs::PathError;
 use crate::base::trouble::{Trouble, told};
+use crate::daemon::allowance::Allowance;
 use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::looks::{self, Ground};
@@ -22,17 +22,15 @@ use crate::daemon::reranking::{self, Choice, Rerankers};
 use crate::daemon::settings::{self, Reloaded};
 use crate::daemon::{health, pages};
 use crate::index::{Card, IndexView, Scope};
-use crate::mount::{Answers, EntryKind, Unanswered};
-use crate::render::links::{Direction, Links};
-use crate::render::nodes::Nodes;
-use crate::render::status::Status;
+use crate::mount::{Answers, Unanswered};
 use crate::render::{AsOf, counted};
 use crate::search::contexts::Contexts;
-use crate::search::{self, Look, Neighbour, Query, QueryError, Rerank, Results};
+use crate::search::{self, Leave, Look, Query, QueryError, Rerank, Results};
 use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
-use crate::vault::VaultPath;
 use crate::watch::Watcher;
+
+mod mount;
 
 /// How long a query may take before its page is what was found so far.
 const SEARCH_LIMIT: Duration = Duration::from_secs(3);
@@ -57,11 +55,13 @@ pub struct Desk {
     watcher: Option<Weak<Watcher>>,
     contexts: Contexts,
     rerankers: Rerankers,
+    allowance: Allowance,
 }
 
 impl Desk {
     pub fn new(house: House, watcher: Option<Weak<Watcher>>) -> Self {
-        Self { house, watcher, contexts: Contexts::default(), rerankers: Rerankers::default() }
+        let (contexts, rerankers) = (Contexts::default(), Rerankers::default());
+        Self { house, watcher, contexts, rerankers, allowance: Allowance::default() }
     }
 
     /// Reads the settings again; keeps the last good ones where that fails.
@@ -304,7 +304,7 @@ impl Desk {
         if matches!(choice, Choice::Off) {
             self.house.problems.clear("reranker");
         }
-        match self.results(query, &choice, clock::now() + SEARCH_LIMIT) {
+        match self.results(query, &choice, clock::now() + SEARCH_LIMIT, &search::freely) {
             Ok(results) => pages::answer(query, &results, form, &self.house.vault),
             Err(err) => Answer::Failed { message: err.to_string(), hint: err.hint(), usage: true },
         }
@@ -315,6 +315,7 @@ impl Desk {
         query: &Query,
         choice: &Choice,
         until: Instant,
+        leave: Leave<'_>,
     ) -> Result<Results, QueryError> {
         let shelf = self.house.shelf.get();
         let Some(view) = shelf.view else {
@@ -325,7 +326,7 @@ impl Desk {
         let (given, expired) = named.map(|it| self.contexts.given(it, now)).unwrap_or_default();
         let rules = settings::rules(&self.house.settings.get());
         let wider = reranking::wider(choice, query);
-        let search = || search::search_but(&view, &wider, rules, until, &given);
+        let search = || search::search_but(&view, &wider, rules, until, &given, leave);
         let mut results = match self.trusted(&view, search) {
             None => pages::damaged(view.at()),
             Some(found) => {
@@ -374,7 +375,8 @@ impl Desk {
     /// What is seen beside a search.
     fn look(&self, look: &Look, form: Form) -> Answer {
         let until = clock::now() + SEARCH_LIMIT;
-        let seen = self.grounded(|ground| looks::answer(ground, look, form, until));
+        let seen =
+            self.grounded(&search::freely, |ground| looks::answer(ground, look, form, until));
         seen.unwrap_or_else(|err| Answer::Failed {
             message: err.to_string(),
             hint: Some("Ask again in a moment.".to_owned()),
@@ -383,7 +385,11 @@ impl Desk {
     }
 
     /// What is asked of the index as it is now.
-    fn grounded<T>(&self, ask: impl FnOnce(&Ground<'_>) -> T) -> Result<T, Unanswered> {
+    fn grounded<T>(
+        &self,
+        leave: Leave<'_>,
+        ask: impl FnOnce(&Ground<'_>) -> T,
+    ) -> Result<T, Unanswered> {
         let shelf = self.house.shelf.get();
         let not_yet = |why: &str| Unanswered::NotYet(why.to_owned());
         let view = shelf.view.ok_or_else(|| not_yet("the index is being opened"))?;
@@ -393,6 +399,7 @@ impl Desk {
             as_of: &as_of,
             partial: self.unfinished(shelf.progress, &view),
             rules: settings::rules(&self.house.settings.get()),
+            leave,
             vault: &self.house.vault,
         };
         self.trusted(&view, || ask(&ground))
@@ -484,96 +491,4 @@ impl Handler for Desk {
             ),
         }
     }
-}
-
-impl Answers for Desk {
-    fn view(&self) -> u64 {
-        // All that a whole page says, and no more: whatever else moves in the house changes none.
-        let edits = health::edits_uncommitted(&self.house);
-        let kept_out = health::kept_out(&self.house);
-        let unseen = health::unseen(&self.house);
-        let head = self.house.ledger.get().head.map(|it| it.commit);
-        let shelf = self.house.shelf.get();
-        let mut mixed = std::hash::DefaultHasher::new();
-        (edits, kept_out, unseen, head, shelf.generation, shelf.progress.is_some())
-            .hash(&mut mixed);
-        // The day too, as answers to `last week` are others tomorrow.
-        format!("{:?}", settings::rules(&self.house.settings.get())).hash(&mut mixed);
-        mixed.finish()
-    }
-
-    fn search(&self, query: &Query, until: Instant) -> Result<Results, Unanswered> {
-        crate::base::fault::hold("desk.search");
-        // Nobody pays for looking at a folder.
-        let results = self.results(query, &Choice::Off, until);
-        results.map_err(|err| Unanswered::Refused(err.to_string()))
-    }
-
-    fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered> {
-        self.grounded(|ground| looks::nodes(ground, query, until))?
-            .map_err(|err| Unanswered::Refused(err.to_string()))
-    }
-
-    fn similar(
-        &self,
-        path: &VaultPath,
-        limit: usize,
-        until: Instant,
-    ) -> Result<Option<Results>, Unanswered> {
-        self.grounded(|ground| looks::similar(ground, path, limit, until))
-    }
-
-    fn entry(&self, path: &VaultPath) -> Option<EntryKind> {
-        let view = self.index_view()?;
-        if view.note(path).is_some() {
-            return Some(EntryKind::Note);
-        }
-        (!below(&view, path).is_empty()).then_some(EntryKind::Folder)
-    }
-
-    fn entries(&self, folder: &VaultPath) -> Vec<(Vec<u8>, EntryKind)> {
-        let Some(view) = self.index_view() else { return Vec::new() };
-        let mut entries: Vec<(Vec<u8>, EntryKind)> = Vec::new();
-        for card in below(&view, folder) {
-            let rest = &card.path.as_bytes()[folder.as_bytes().len() + 1..];
-            let (name, kind) = match rest.iter().position(|it| *it == b'/') {
-                Some(slash) => (&rest[..slash], EntryKind::Folder),
-                None => (rest, EntryKind::Note),
-            };
-            if entries.last().is_none_or(|last| last.0 != name) {
-                entries.push((name.to_vec(), kind));
-            }
-        }
-        entries
-    }
-
-    fn links(&self, path: &VaultPath, direction: Direction) -> Option<Links> {
-        let view = self.index_view()?;
-        view.note(path)?;
-        let neighbours = match direction {
-            Direction::Out => view.outlinks(path).iter().map(Neighbour::from).collect(),
-            Direction::In => view.inlinks(path).iter().map(Neighbour::from).collect(),
-        };
-        // Any note may link here from a part that is not read; a note's own links are its own.
-        let as_of = self.as_of(&view, |it| matches!(direction, Direction::In) || it.path == *path);
-        Some(Links { neighbours, as_of })
-    }
-
-    fn status(&self) -> Status {
-        settings::look(&self.house);
-        health::status(&self.house)
-    }
-
-    fn vault_root(&self) -> &Path {
-        &self.house.vault
-    }
-}
-
-/// The indexed notes below a folder, by path.
-fn below<'a>(view: &'a IndexView, folder: &VaultPath) -> &'a [Arc<Card>] {
-    let prefix = [folder.as_bytes(), b"/"].concat();
-    let notes = view.notes();
-    let start = notes.partition_point(|it| it.path.as_bytes() < prefix.as_slice());
-    let rest = &notes[start..];
-    &rest[..rest.partition_point(|it| it.path.as_bytes().starts_with(&prefix))]
 }

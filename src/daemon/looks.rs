@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::index::{Card, IndexView};
 use crate::render::{self, AsOf};
-use crate::search::{self, Look, Query, Results, Rules, graph, tags};
+use crate::search::{self, Leave, Look, Query, Results, Rules, graph, tags};
 use crate::serve::{Answer, Form};
 use crate::vault::VaultPath;
 
@@ -24,6 +24,8 @@ pub struct Ground<'a> {
     /// Why the view is only a part of what is there.
     pub partial: Option<String>,
     pub rules: Rules,
+    /// Whether a provider may be asked.
+    pub leave: Leave<'a>,
     pub vault: &'a Path,
 }
 
@@ -97,11 +99,12 @@ pub fn nodes(
     query: &Query,
     until: Instant,
 ) -> Result<render::nodes::Nodes, search::QueryError> {
-    let found = search::nodes(ground.view, query, ground.rules, until)?;
+    let found = search::nodes(ground.view, query, ground.rules, until, ground.leave)?;
     let digest = ground.view.layout().digest.clone();
     Ok(render::nodes::Nodes {
         candidates: found.candidates,
-        counts: (found.vector.found(), found.keyword.found()),
+        keyword: found.keyword,
+        vector: found.vector,
         hits: found
             .nodes
             .into_iter()

@@ -2,6 +2,7 @@
 //!
 //! Owns every thread. `boot` is the order of starting; stopping is its reverse.
 
+mod allowance;
 pub mod boot;
 pub mod builder;
 pub mod cause;

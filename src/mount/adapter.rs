@@ -19,7 +19,7 @@ use fuser::{
 };
 
 use crate::mount::errno;
-use crate::mount::fs::{Attr, FsError, Kind, VaultFs};
+use crate::mount::fs::{Attr, FsError, Kind, Opened, VaultFs};
 use crate::mount::page::PageError;
 use crate::mount::tree::MAX_NAME;
 
@@ -93,6 +93,9 @@ impl Filesystem for Adapter {
         // Without it one slow lookup in a folder holds up every other one there. Kernels that
         // lack it are none the worse.
         let _lacking = config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS);
+        // So that a page under direct I/O can be mapped as any other; before Linux 6.6 only
+        // privately.
+        let _lacking = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         Ok(())
     }
 
@@ -142,8 +145,15 @@ impl Filesystem for Adapter {
         self.fs.open(
             ino.0,
             Box::new(move |opened| match opened {
-                // The inode is the page, so what the kernel has of it stays right.
-                Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE),
+                Ok(Opened { handle, is_other }) => {
+                    let flags = match is_other {
+                        // The length that the kernel knows is not this page's: its own counts.
+                        true => FopenFlags::FOPEN_DIRECT_IO,
+                        // The inode is the page, so what the kernel has of it stays right.
+                        false => FopenFlags::FOPEN_KEEP_CACHE,
+                    };
+                    reply.opened(FileHandle(handle), flags);
+                }
                 Err(err) => reply.error(failed(&err)),
             }),
         );

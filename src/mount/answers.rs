@@ -20,11 +20,14 @@ pub trait Answers: Send + Sync + 'static {
     /// *after* the new answer can be had: a page made too early would be kept too long.
     fn view(&self) -> u64;
 
+    /// Whether a question may have to be sent to somebody outside, who may want money for it.
+    fn asks_outside(&self) -> bool;
+
     /// Ranked hits, by `until` at the latest; what is not done by then is partial and says so.
-    fn search(&self, query: &Query, until: Instant) -> Result<Results, Unanswered>;
+    fn search(&self, query: &Query, means: Means, until: Instant) -> Result<Results, Unanswered>;
 
     /// Ranked notes of the digest, by `until` at the latest.
-    fn nodes(&self, query: &Query, until: Instant) -> Result<Nodes, Unanswered>;
+    fn nodes(&self, query: &Query, means: Means, until: Instant) -> Result<Nodes, Unanswered>;
 
     /// The notes nearest to one, by `until` at the latest; `None` for a note that the index does not
     /// know.
@@ -49,6 +52,15 @@ pub trait Answers: Send + Sync + 'static {
 
     /// Where the notes lie.
     fn vault_root(&self) -> &Path;
+}
+
+/// By what means a page is made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Means {
+    /// What is at hand: the index, a model in this process, vectors of questions asked before.
+    AtHand,
+    /// And whoever has to be asked outside.
+    Outside,
 }
 
 /// What stands under a path of the vault.

@@ -64,6 +64,11 @@ impl Editions {
         (number, Some(old))
     }
 
+    /// The edition that was given last.
+    pub fn current(&self, node: &Node) -> u32 {
+        self.names.peek(node).map_or(0, |it| it.number)
+    }
+
     /// The page of that edition was made, and is fleeting.
     pub fn made(&mut self, node: &Node, number: u32, now: Instant) {
         let fresh = Edition { number, made: Some(now), stated: None };

@@ -4,8 +4,9 @@
 //! page takes a callback, which is called at once where the page is at hand and from another
 //! thread where it is not. Called from fuser's threads, none of which ever waits here.
 //!
-//! **Invariant:** a lookup runs nothing (a link in `links/<query>/` excepted). The page is made by stat or open, and is the inode's
-//! from then on: `fstat` of an open file is exact, two reads of it never differ.
+//! **Invariant:** a lookup runs nothing (a link in `links/<query>/` excepted). The page is made by
+//! stat or open, and is the inode's from then on: `fstat` of an open file is exact, two reads of it
+//! never differ. Nobody outside is asked before an open; until then a stat shows what is at hand.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::base::clock;
-use crate::mount::answers::{Answers, EntryKind};
+use crate::mount::answers::{Answers, EntryKind, Means};
 use crate::mount::edition::Editions;
 use crate::mount::inode::{Facts, Inode, Inodes, Way, number_of};
 use crate::mount::make;
@@ -69,6 +70,14 @@ pub struct Attr {
     pub time: SystemTime,
     /// How long it holds.
     pub ttl: Duration,
+}
+
+/// A page opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opened {
+    pub handle: u64,
+    /// Whether the kernel was told of another page than this one.
+    pub is_other: bool,
 }
 
 /// A name found.
@@ -194,19 +203,20 @@ impl VaultFs {
             return reply(Ok(attr));
         }
         let inner = Arc::clone(&self.inner);
-        self.inner.page_of(
-            inode,
-            Box::new(move |made| {
-                reply(made.map(|(inode, _, facts)| {
-                    inner.note_stat(&inode);
-                    file_attr(&inode, facts)
-                }));
-            }),
-        );
+        let then = Box::new(move |made: Paged| {
+            reply(made.map(|(inode, _, facts)| {
+                inner.note_stat(&inode);
+                file_attr(&inode, facts)
+            }));
+        });
+        match self.inner.means_of_a_look(&inode.key.node) {
+            Means::AtHand => self.inner.page_at_hand(inode, then),
+            Means::Outside => self.inner.page_of(inode, then),
+        }
     }
 
-    /// Opens a page; makes it where there is none yet.
-    pub fn open(&self, inode: u64, reply: Reply<u64>) {
+    /// Opens a page; makes it where there is none yet, by all means.
+    pub fn open(&self, inode: u64, reply: Reply<Opened>) {
         let Some(inode) = self.inner.inodes.get(inode) else { return reply(Err(FsError::Stale)) };
         if inode.key.node.is_folder() {
             return reply(Err(FsError::IsFolder));
@@ -221,7 +231,8 @@ impl VaultFs {
                         let key = &inode.key;
                         inner.editions().opened(&key.node, key.edition);
                     }
-                    inner.keep_open(Handle::File { inode, page })
+                    let is_other = inode.has_shown_other();
+                    Opened { handle: inner.keep_open(Handle::File { inode, page }), is_other }
                 }));
             }),
         );
@@ -316,9 +327,11 @@ impl Inner {
     fn key_of(&self, node: Node) -> PageKey {
         let view = if node.is_of_a_view() { self.answers.view() } else { 0 };
         let (edition, old) = self.editions().lookup(&node, clock::now());
-        let key = PageKey { node, view, edition };
+        let key = PageKey { node, view, edition, means: Means::Outside };
         if let Some(edition) = old {
-            self.pages.let_go(&PageKey { edition, ..key.clone() });
+            let old = PageKey { edition, ..key.clone() };
+            self.pages.let_go(&old.at_hand());
+            self.pages.let_go(&old);
         }
         key
     }
@@ -375,6 +388,35 @@ impl Inner {
         );
     }
 
+    /// The same by what is at hand, for whoever only wants its size.
+    fn page_at_hand(self: &Arc<Self>, inode: Arc<Inode>, then: Box<dyn FnOnce(Paged) + Send>) {
+        let inner = Arc::clone(self);
+        self.pages.get(
+            &inode.key.at_hand(),
+            Box::new(move |made| {
+                then(made.map_err(FsError::from).and_then(|page| {
+                    if page.fleeting {
+                        let key = &inode.key;
+                        inner.editions().made(&key.node, key.edition, clock::now());
+                    }
+                    let facts = match page.is_unasked {
+                        true => inode.show(&page),
+                        false => inode.tell(&page).map_err(|_| FsError::Stale)?,
+                    };
+                    Ok((inode, page, facts))
+                }));
+            }),
+        );
+    }
+
+    /// What a look at a file's attributes may cost.
+    fn means_of_a_look(&self, node: &Node) -> Means {
+        match node {
+            Node::Answer(..) if self.answers.asks_outside() => Means::AtHand,
+            _ => Means::Outside,
+        }
+    }
+
     /// What a folder lists; `None` for what is no folder.
     fn items(&self, folder: &Inode) -> Option<Vec<Item>> {
         let node = &folder.key.node;
@@ -383,7 +425,8 @@ impl Inner {
             // What a lookup right now would give, the status aside, which is new each time.
             let view = if node.is_of_a_view() { view } else { 0 };
             let way = Way::to(&node, folder.number, &name);
-            let inode = number_of(&PageKey { node, view, edition: 0 }, way);
+            let key = PageKey { node, view, edition: 0, means: Means::Outside };
+            let inode = number_of(&key, way);
             Item { name, kind, inode }
         };
         let entry = |folder: &VaultPath, name: Vec<u8>, kind| {
@@ -452,7 +495,8 @@ impl Inner {
         let view = self.answers.view();
         let recent = self.recent().names();
         let items = recent.into_iter().filter_map(|(node, name)| {
-            let key = PageKey { node, view, edition: 0 };
+            let edition = self.editions().current(&node);
+            let key = PageKey { node, view, edition, means: Means::Outside };
             self.pages.peek(&key).filter(|it| !it.fleeting)?;
             Some(Item {
                 name: name.into_bytes(),
@@ -520,8 +564,9 @@ fn file_attr(inode: &Inode, facts: Facts) -> Attr {
         kind: Kind::File,
         size: facts.size,
         time: facts.time,
-        // A fleeting page is asked for each time, so that a stat of it is seen.
-        ttl: if facts.fleeting { Duration::ZERO } else { LONG },
+        // A fleeting page is asked for each time, so that a stat of it is seen; and what an open may
+        // change is not believed for longer than told.
+        ttl: if facts.fleeting || inode.is_provisional() { Duration::ZERO } else { LONG },
     }
 }
 

@@ -8,7 +8,8 @@
 //! for a loop and moves a folder whenever it is reached another way. So folders that several paths
 //! lead to are an inode for each.
 //!
-//! **Invariant:** what an inode says about its page never changes once it has said it.
+//! **Invariant:** what an inode says about its page never changes once it has said it; what it
+//! showed of a page at hand changes at most once, when its own is made.
 //! **Invariant:** the table is bounded; what falls out and is still asked for is stale, which makes
 //! the kernel look the name up again. Inodes in use (an open file) do not fall out.
 
@@ -19,6 +20,7 @@ use std::time::SystemTime;
 
 use lru::LruCache;
 
+use crate::mount::answers::Means;
 use crate::mount::page::{Page, PageKey};
 use crate::mount::tree::Node;
 
@@ -49,6 +51,8 @@ pub struct Inode {
     pub key: PageKey,
     way: Way,
     facts: OnceLock<Facts>,
+    /// What it said of a page at hand, before its own was made.
+    shown: OnceLock<Facts>,
     /// How many handles hold it open.
     open: AtomicUsize,
 }
@@ -60,6 +64,13 @@ pub struct Facts {
     pub time: SystemTime,
     pub fleeting: bool,
     digest: u64,
+}
+
+impl Facts {
+    fn of(page: &Page) -> Self {
+        let (size, time, digest) = (page.size(), page.made, page.digest);
+        Self { size, time, fleeting: page.fleeting, digest }
+    }
 }
 
 /// The inode has told of another page than the one there is now.
@@ -90,19 +101,31 @@ impl Inode {
         self.open.load(Ordering::Relaxed) > 0
     }
 
-    /// What it said of its page, if it has.
+    /// What it says of its page, if it has said something.
     pub fn facts(&self) -> Option<Facts> {
-        self.facts.get().copied()
+        self.facts.get().or_else(|| self.shown.get()).copied()
+    }
+
+    /// Whether what it says may be another thing once the page is opened.
+    pub fn is_provisional(&self) -> bool {
+        self.facts.get().is_none()
+    }
+
+    /// Whether it said something else of its page before that was made.
+    pub fn has_shown_other(&self) -> bool {
+        let (facts, shown) = (self.facts.get(), self.shown.get());
+        facts.zip(shown).is_some_and(|(facts, shown)| facts.digest != shown.digest)
+    }
+
+    /// Says what `page` is, which stands for its own until that is made.
+    pub fn show(&self, page: &Page) -> Facts {
+        let shown = self.shown.get_or_init(|| Facts::of(page));
+        *self.facts.get().unwrap_or(shown)
     }
 
     /// Says what `page` is, or that it said something else before.
     pub fn tell(&self, page: &Page) -> Result<Facts, Stale> {
-        let facts = *self.facts.get_or_init(|| Facts {
-            size: page.size(),
-            time: page.made,
-            fleeting: page.fleeting,
-            digest: page.digest,
-        });
+        let facts = *self.facts.get_or_init(|| Facts::of(page));
         if facts.size == page.size() && facts.digest == page.digest {
             Ok(facts)
         } else {
@@ -113,13 +136,14 @@ impl Inode {
 
 impl Inodes {
     pub fn new(most: usize) -> Self {
-        let key = PageKey { node: Node::Root, view: 0, edition: 0 };
+        let key = PageKey { node: Node::Root, view: 0, edition: 0, means: Means::Outside };
         Self {
             root: Arc::new(Inode {
                 number: ROOT,
                 key,
                 way: Way::default(),
                 facts: OnceLock::new(),
+                shown: OnceLock::new(),
                 open: AtomicUsize::new(0),
             }),
             table: Mutex::new(LruCache::unbounded()),
@@ -138,8 +162,9 @@ impl Inodes {
             slot.lookups = slot.lookups.saturating_add(1);
             return Arc::clone(&slot.inode);
         }
-        let (facts, open) = (OnceLock::new(), AtomicUsize::new(0));
-        let inode = Arc::new(Inode { number, key, way, facts, open });
+        let (facts, shown) = (OnceLock::new(), OnceLock::new());
+        let inode = Inode { number, key, way, facts, shown, open: AtomicUsize::new(0) };
+        let inode = Arc::new(inode);
         table.put(number, Slot { inode: Arc::clone(&inode), lookups: 1 });
         self.make_room(&mut table);
         inode
@@ -209,7 +234,7 @@ mod tests {
     use crate::mount::tree::Form;
 
     fn key(view: u64) -> PageKey {
-        PageKey { node: Node::Status(Form::Json), view, edition: 0 }
+        PageKey { node: Node::Status(Form::Json), view, edition: 0, means: Means::Outside }
     }
 
     fn page(bytes: &[u8]) -> Page {
@@ -241,6 +266,24 @@ mod tests {
         assert_eq!(inode.tell(&page(b"one")), Ok(facts));
         assert_eq!(inode.tell(&page(b"two")), Err(Stale));
         assert_eq!(inode.tell(&page(b"longer")), Err(Stale));
+    }
+
+    #[test]
+    fn what_was_shown_of_a_page_at_hand_gives_way_to_the_page() {
+        let inode = Inodes::new(100).lookup(key(1), Way::default());
+        assert_eq!((inode.show(&page(b"at hand")).size, inode.is_provisional()), (7, true));
+        assert_eq!(inode.show(&page(b"another at hand")).size, 7, "shown once");
+        assert_eq!(inode.tell(&page(b"its own")).unwrap().size, 7);
+        assert!(
+            inode.has_shown_other() && !inode.is_provisional(),
+            "of the same size, and another"
+        );
+        let facts = inode.facts();
+        assert_eq!(Some(inode.show(&page(b"late"))), facts, "what is told stays");
+        let same = Inodes::new(100).lookup(key(1), Way::default());
+        same.show(&page(b"its own"));
+        same.tell(&page(b"its own")).unwrap();
+        assert!(!same.has_shown_other());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::base::clock;
-use crate::mount::answers::{Answers, Unanswered};
+use crate::mount::answers::{Answers, Means, Unanswered};
 use crate::mount::page::{Content, Page, PageError, PageKey};
 use crate::mount::tree::{self, About, Form, Node};
 use crate::render;
@@ -41,24 +41,30 @@ pub fn page(
         }
         Node::Answer(About::Nodes, asked, form) => {
             let query = asked.query(About::Nodes);
-            let nodes = answers.nodes(&query, until)?;
-            bytes(
+            let nodes = answers.nodes(&query, key.means, until)?;
+            let (is_passing, is_unasked) = (nodes.is_passing(), nodes.vector.is_unasked());
+            let page = bytes(
                 match form {
                     Form::Text => render::nodes::text(&query, &nodes),
                     Form::Json => render::nodes::json(&query, &nodes),
                     Form::Markdown => render::nodes::markdown(&query, &nodes, answers.vault_root()),
                 },
-                nodes.partial.is_some(),
-            )
+                is_passing,
+            );
+            page.map(|it| Page { is_unasked, ..it })
         }
         Node::Answer(about, asked, form) => {
             let query = asked.query(*about);
-            let results = answers.search(&query, until)?;
-            bytes(in_form(*form, &query, &results, answers.vault_root()), results.is_passing())
+            let results = answers.search(&query, key.means, until)?;
+            let (is_passing, is_unasked) = (results.is_passing(), results.vector.is_unasked());
+            let page = bytes(in_form(*form, &query, &results, answers.vault_root()), is_passing);
+            page.map(|it| Page { is_unasked, ..it })
         }
         Node::Ranking(asked) => {
-            let results = answers.search(&asked.query(About::Links), until)?;
-            let fleeting = results.is_passing();
+            // A folder is listed by whoever passes by.
+            let results = answers.search(&asked.query(About::Links), Means::AtHand, until)?;
+            // Once the question was asked elsewhere, its answer is at hand here too.
+            let fleeting = results.is_passing() || results.vector.is_unasked();
             Ok(Page::new(Content::Ranking(ranking(&results, answers.vault_root())), fleeting))
         }
         Node::Similar(path, form) => {

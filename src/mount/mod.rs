@@ -26,7 +26,7 @@ mod session;
 mod tally;
 mod tree;
 
-pub use answers::{Answers, EntryKind, Unanswered};
+pub use answers::{Answers, EntryKind, Means, Unanswered};
 pub use mountpoint::{clear_left, default_mountpoint, is_at, still_mounted};
 pub use session::{MountError, Mounted, Wish, check_device, mount};
 pub use tally::{Counted, Tally};

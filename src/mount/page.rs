@@ -19,6 +19,7 @@ use std::time::{Duration, Instant, SystemTime};
 use lru::LruCache;
 
 use crate::base::clock;
+use crate::mount::answers::Means;
 use crate::mount::crew::Crew;
 use crate::mount::tally::Tally;
 use crate::mount::tree::{About, Node};
@@ -31,6 +32,15 @@ pub struct PageKey {
     pub view: u64,
     /// Which of several pages under one view; see `edition`.
     pub edition: u32,
+    /// What it may cost. An inode is the page by all means; its size alone is told by less.
+    pub means: Means,
+}
+
+impl PageKey {
+    /// The same page by what is at hand.
+    pub fn at_hand(&self) -> Self {
+        Self { means: Means::AtHand, ..self.clone() }
+    }
 }
 
 /// A made page.
@@ -40,6 +50,8 @@ pub struct Page {
     pub made: SystemTime,
     /// Whether the next look may find another one.
     pub fleeting: bool,
+    /// Whether somebody outside would have been asked, and was not: by all means it may be another.
+    pub is_unasked: bool,
     pub digest: u64,
 }
 
@@ -142,7 +154,8 @@ impl Page {
                 }
             }
         }
-        Self { content, made: clock::wall(), fleeting, digest: hasher.finish() }
+        let (made, digest) = (clock::wall(), hasher.finish());
+        Self { content, made, fleeting, is_unasked: false, digest }
     }
 
     /// The bytes that a reader gets; none of a ranking.
@@ -263,9 +276,11 @@ impl Shared {
             Err(_) => Err(PageError::Failed("making the page panicked".to_owned())),
         };
         if let Ok(page) = &made {
+            // Where nobody had to be asked, it is the page by all means.
+            let means = if page.is_unasked { key.means } else { Means::Outside };
             let mut state = self.lock();
             state.bytes += page.weight();
-            if let Some(old) = state.cache.put(key.clone(), Arc::clone(page)) {
+            if let Some(old) = state.cache.put(PageKey { means, ..key.clone() }, Arc::clone(page)) {
                 state.bytes = state.bytes.saturating_sub(old.weight());
             }
             while state.bytes > self.limits.cache_bytes

@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::render::results::JsonQuery;
+use crate::render::results::{JsonBranches, JsonQuery, branches};
 use crate::render::{
     AsOf, JsonPath, SCHEMA_VERSION, counted, file_url, json_page, markdown_escaped, quoted,
 };
-use crate::search::Query;
+use crate::search::{BranchState, Query};
 use crate::vault::VaultPath;
 use crate::vault::path::escape;
 
@@ -20,11 +20,18 @@ pub struct Nodes {
     pub hits: Vec<Node>,
     /// How many notes were looked at.
     pub candidates: usize,
-    /// How many of them vectors and keywords found.
-    pub counts: (usize, usize),
+    pub keyword: BranchState,
+    pub vector: BranchState,
     pub as_of: AsOf,
     /// Why the answer is only a part of the truth.
     pub partial: Option<String>,
+}
+
+impl Nodes {
+    /// Whether the same question may have a better answer though no note was changed.
+    pub fn is_passing(&self) -> bool {
+        self.partial.is_some() || self.vector.is_passing()
+    }
 }
 
 /// One note of the digest.
@@ -64,11 +71,12 @@ pub fn json(query: &Query, nodes: &Nodes) -> Vec<u8> {
         schema_version: SCHEMA_VERSION,
         query: query.into(),
         as_of: nodes.as_of,
+        branches: JsonBranches::of(&nodes.keyword, &nodes.vector),
         partial: nodes.partial.as_deref(),
         candidates: nodes.candidates,
         counts: JsonCounts {
-            vector_raw: nodes.counts.0,
-            keyword_raw: nodes.counts.1,
+            vector_raw: nodes.vector.found(),
+            keyword_raw: nodes.keyword.found(),
             returned: nodes.hits.len(),
         },
         results: nodes
@@ -107,7 +115,8 @@ fn last_line(nodes: &Nodes) -> String {
         .as_ref()
         .map_or_else(String::new, |why| format!(", partial: {}", escape(why.as_bytes())));
     let count = counted(nodes.hits.len(), "node", "nodes");
-    format!("-- {count}{}{partial}\n", nodes.as_of.text())
+    let branches = branches(&nodes.keyword, &nodes.vector);
+    format!("-- {count}{}, {branches}{partial}\n", nodes.as_of.text())
 }
 
 #[derive(Serialize)]
@@ -116,6 +125,7 @@ struct JsonNodes<'a> {
     query: JsonQuery<'a>,
     #[serde(flatten)]
     as_of: AsOf,
+    branches: JsonBranches,
     partial: Option<&'a str>,
     candidates: usize,
     counts: JsonCounts,
@@ -157,7 +167,8 @@ mod tests {
                 score: 0.00492,
             }],
             candidates: 7,
-            counts: (3, 7),
+            keyword: BranchState::Used(7),
+            vector: BranchState::Used(3),
             as_of,
             partial: None,
         };
@@ -166,11 +177,16 @@ mod tests {
             String::from_utf8(page).unwrap(),
             "=== node_search query=\"it's \\\"x\\\"\" hits=1/7 ===\n\
              [0.0049] digest/wiki/a\\nb.md\n  name: A\\n[0.9999] forged.md\n  description: why\n\
-             -- 1 node as of 4f2c9e1, current\n"
+             -- 1 node as of 4f2c9e1, current, keyword + vector\n"
         );
-        let none = Nodes { hits: Vec::new(), candidates: 0, counts: (0, 0), as_of, partial: None };
+        let vector = BranchState::Off("no model");
+        let none = Nodes { hits: Vec::new(), candidates: 0, vector, ..nodes.clone() };
         let page = String::from_utf8(text(&Query::new("q"), &none)).unwrap();
-        assert!(page.contains("(no digest hits)\n-- 0 nodes as of 4f2c9e1, current\n"), "{page}");
+        assert!(
+            page.contains("(no digest hits)\n-- 0 nodes as of 4f2c9e1, current, keyword ("),
+            "{page}"
+        );
+        assert!(page.ends_with("(vector off: no model)\n"), "{page}");
         let json: serde_json::Value =
             serde_json::from_slice(&json(&Query::new("q"), &nodes)).unwrap();
         assert_eq!(json["results"][0]["path"], "digest/wiki/a\nb.md");

@@ -66,6 +66,7 @@ Double quotes make a phrase; every other character is plain text.
 ## Good to know
 
 Listing `search/` shows recent questions that are still answered; `find`, `grep -r` and file managers start no search.
+Where your settings name a provider of vectors, only opening a page sends it the question, once, and at most `mount.paid_per_minute` of them; a `stat` before shows the size of the page without.
 To keep the nightly `locate` index out as well, add to `/etc/updatedb.conf`:
 
     PRUNEFS = "... fuse fuse.remd"

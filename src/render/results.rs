@@ -64,7 +64,7 @@ pub fn last_line(results: &Results) -> String {
         "-- {}{}, {}",
         counted(hits, "hit", "hits"),
         AsOf::from(results).text(),
-        branches(results)
+        branches(&results.keyword, &results.vector)
     );
     match &results.rerank {
         Rerank::Off => {}
@@ -84,10 +84,7 @@ pub fn json(query: &Query, results: &Results) -> Vec<u8> {
         schema_version: SCHEMA_VERSION,
         query: JsonQuery::from(query),
         as_of: AsOf::from(results),
-        branches: JsonBranches {
-            keyword: (&results.keyword).into(),
-            vector: (&results.vector).into(),
-        },
+        branches: JsonBranches::of(&results.keyword, &results.vector),
         partial: why_partial(results),
         ranking: &results.ranking,
         fusion: results.fusion,
@@ -237,20 +234,21 @@ fn is_hybrid(results: &Results) -> bool {
     results.keyword.found() > 0 && results.vector.found() > 0
 }
 
-fn branches(results: &Results) -> String {
-    let vector = match &results.vector {
+/// Which branches answered, and why another did not.
+pub(super) fn branches(keyword: &BranchState, vector: &BranchState) -> String {
+    let with_vector = match vector {
         BranchState::Part { missing, .. } => {
             format!("vector ({} without vectors yet)", counted(*missing, "note", "notes"))
         }
         _ => "vector".to_owned(),
     };
-    match (&results.keyword, &results.vector) {
+    match (keyword, vector) {
         (BranchState::Off(keyword), BranchState::Off(vector)) => {
             format!("no branch (keyword off: {keyword}; vector off: {vector})")
         }
-        (BranchState::Off(why), _) => format!("{vector} (keyword off: {why})"),
+        (BranchState::Off(why), _) => format!("{with_vector} (keyword off: {why})"),
         (_, BranchState::Off(why)) => format!("keyword (vector off: {why})"),
-        _ => format!("keyword + {vector}"),
+        _ => format!("keyword + {with_vector}"),
     }
 }
 
@@ -336,10 +334,17 @@ impl<'a> From<&'a Query> for JsonQuery<'a> {
     }
 }
 
+/// Which branches took part.
 #[derive(Serialize)]
-struct JsonBranches {
+pub(super) struct JsonBranches {
     keyword: JsonBranch,
     vector: JsonBranch,
+}
+
+impl JsonBranches {
+    pub(super) fn of(keyword: &BranchState, vector: &BranchState) -> Self {
+        Self { keyword: keyword.into(), vector: vector.into() }
+    }
 }
 
 #[derive(Serialize)]

@@ -26,10 +26,12 @@ mod times;
 
 pub use filter::{QueryError, check, is_day};
 pub use look::Look;
-pub use near::as_asked;
+pub use near::{Leave, as_asked, freely};
 pub use query::{Query, Rules};
 pub use rank::{in_part, is_to_the_letter, nodes, search, search_but};
-pub use results::{BranchState, FoundNodes, Heir, Hit, Neighbour, Node, Rerank, Results};
+pub use results::{
+    BranchState, ENOUGH, FoundNodes, Heir, Hit, Neighbour, Node, Rerank, Results, UNASKED,
+};
 pub use similar::{SIMILAR, similar};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The vector branch: what means something like the question.
 //!
 //! Takes a view and a query, gives the nearest notes, or why there are none. One call of the model
-//! a query, with a deadline of its own. Any thread.
+//! a query, with a deadline of its own; of a provider only by [`Leave`]. Any thread.
 //!
 //! **Invariant:** a model that is slow, away or silent costs the branch, never the answer; a branch
 //! that knows a part of the notes says so.
@@ -26,6 +26,14 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The cosine under which a note of its own is no answer, for models that were measured: half of
 /// all notes lie above it somewhere, and a query of made-up words finds nothing.
 const LEAST_NEAR: &[(&str, f32)] = &[("remd-static-256", 0.25)];
+
+/// Asked before a question is sent to a provider: whether it may be, or why not.
+pub type Leave<'a> = &'a dyn Fn() -> Result<(), &'static str>;
+
+/// For questions that somebody asks on purpose.
+pub fn freely() -> Result<(), &'static str> {
+    Ok(())
+}
 
 /// What the vector branch has to say.
 pub(super) struct Branch {
@@ -59,6 +67,7 @@ pub(super) fn branch(
     filter: &Filter,
     pool: usize,
     deadline: Instant,
+    leave: Leave<'_>,
 ) -> Branch {
     let off = |why| Branch { state: BranchState::Off(why), found: None };
     let (Some(model), Some(counts)) = (view.embedder(), view.vectors()) else {
@@ -72,7 +81,7 @@ pub(super) fn branch(
     if is_one_word && model.identity().backend == "static" && model.count(text) > MOST_PIECES {
         return off("the model does not know this word");
     }
-    let query = match vector_of(model, text, deadline) {
+    let query = match vector_of(model, text, deadline, leave) {
         Ok(query) => query,
         Err(why) => return off(why),
     };
@@ -87,13 +96,28 @@ pub(super) fn branch(
     Branch { state: found.state(), found: Some(found) }
 }
 
-fn vector_of(model: &dyn Embedder, text: &str, deadline: Instant) -> Result<Vector, &'static str> {
-    let until = deadline.min(clock::now() + LONGEST_WAIT);
-    let answer = model.embed(&[text], Purpose::Query, until);
-    if let Some(err) = &answer.stopped {
-        tracing::debug!(%err, "the query has no vector");
-    }
-    match answer.slots.into_iter().next() {
+fn vector_of(
+    model: &dyn Embedder,
+    text: &str,
+    deadline: Instant,
+    leave: Leave<'_>,
+) -> Result<Vector, &'static str> {
+    let known = if model.is_remote() { model.known(text, Purpose::Query) } else { None };
+    let slot = match known {
+        Some(known) => Some(known),
+        None => {
+            if model.is_remote() {
+                leave()?;
+            }
+            let until = deadline.min(clock::now() + LONGEST_WAIT);
+            let answer = model.embed(&[text], Purpose::Query, until);
+            if let Some(err) = &answer.stopped {
+                tracing::debug!(%err, "the query has no vector");
+            }
+            answer.slots.into_iter().next()
+        }
+    };
+    match slot {
         Some(Slot::Vector { vector, .. }) => Ok(vector),
         Some(Slot::Silent) => Err("the model knows too few words of the query"),
         Some(Slot::Refused(_)) => Err("the model refuses the query"),

@@ -14,7 +14,7 @@ use std::time::Instant;
 use crate::index::{Ask, Candidate, Card, Found, IndexError, IndexView, Tie};
 use crate::search::filter::{Filter, QueryError, asked};
 use crate::search::fuse::Fusion;
-use crate::search::near::Branch;
+use crate::search::near::{Branch, Leave};
 use crate::search::query::{Query, Rules};
 use crate::search::ranked::Ranked;
 use crate::search::results::{BranchState, FoundNodes, Hit, Neighbour, Node, Rerank, Results};
@@ -50,7 +50,7 @@ pub fn search(
     rules: Rules,
     deadline: Instant,
 ) -> Result<Results, QueryError> {
-    search_but(view, query, rules, deadline, &HashSet::new()).map(|it| it.0)
+    search_but(view, query, rules, deadline, &HashSet::new(), &near::freely).map(|it| it.0)
 }
 
 /// The notes that answer best by passages that were not given before, and how many hits were left
@@ -61,6 +61,7 @@ pub fn search_but(
     rules: Rules,
     deadline: Instant,
     given: &HashSet<ChunkId>,
+    leave: Leave<'_>,
 ) -> Result<(Results, usize), QueryError> {
     asked(query)?;
     let mut skipped = 0;
@@ -83,7 +84,7 @@ pub fn search_but(
         dedup: None,
         rerank: Rerank::Off,
     };
-    let filled = answer(view, query, rules, &filter, deadline).and_then(|mut answer| {
+    let filled = answer(view, query, rules, &filter, deadline, leave).and_then(|mut answer| {
         results.ranking = answer.ranking();
         results.fusion = answer.fusion.map(Fusion::name);
         (results.keyword, results.vector) = (answer.keyword, answer.vector);
@@ -145,11 +146,12 @@ pub fn nodes(
     query: &Query,
     rules: Rules,
     deadline: Instant,
+    leave: Leave<'_>,
 ) -> Result<FoundNodes, QueryError> {
     asked(query)?;
     let filter = Filter::new(query)?.in_digest(&view.layout().digest);
     let mut found = FoundNodes::default();
-    let ranked = match answer(view, query, rules, &filter, deadline) {
+    let ranked = match answer(view, query, rules, &filter, deadline, leave) {
         Ok(answer) => {
             (found.keyword, found.vector) = (answer.keyword, answer.vector);
             if answer.cut {
@@ -232,6 +234,7 @@ fn answer(
     rules: Rules,
     filter: &Filter,
     deadline: Instant,
+    leave: Leave<'_>,
 ) -> Result<Answer, IndexError> {
     let (text, pool) = (query.text.trim(), pool(query.limit));
     let ask = Ask::new(text);
@@ -268,7 +271,7 @@ fn answer(
         {
             off("the query is meant to the letter")
         }
-        _ => near::branch(view, text, filter, pool, deadline),
+        _ => near::branch(view, text, filter, pool, deadline, leave),
     };
     let keyword = match no_words {
         true => BranchState::Off("`vector_weight` is 1"),

@@ -49,11 +49,15 @@ pub enum Rerank {
 
 /// Why the vector branch is off where the next question may find it there.
 pub(super) const NO_ANSWER: &str = "the model gave no answer";
+/// Why it is off where only the size of a page is asked for.
+pub const UNASKED: &str = "the model is asked when the page is opened";
+/// Why it is off where somebody opened pages in a loop.
+pub const ENOUGH: &str = "the mount has asked the provider enough for this minute";
 
 impl Results {
     /// Whether the same question may have a better answer though no note was changed.
     pub fn is_passing(&self) -> bool {
-        self.partial.is_some() || self.vector == BranchState::Off(NO_ANSWER)
+        self.partial.is_some() || self.vector.is_passing()
     }
 }
 
@@ -75,6 +79,16 @@ impl Default for BranchState {
 }
 
 impl BranchState {
+    /// Whether it is off for a reason that passes though no note is changed.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Off(NO_ANSWER | ENOUGH))
+    }
+
+    /// Whether it is off because nobody was to be asked.
+    pub fn is_unasked(&self) -> bool {
+        *self == Self::Off(UNASKED)
+    }
+
     /// How many candidates it returned.
     pub fn found(&self) -> usize {
         match self {

@@ -39,6 +39,7 @@ mod opened;
 mod other_disks;
 mod packing;
 mod page;
+mod paid;
 mod people;
 mod providers;
 mod pruned;

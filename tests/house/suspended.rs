@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::house::{House, has_fuse, wait_for};
 
 /// What a request gets at most, by `semantics.md`; the rest is for a busy machine.
-const GONE_BY: Duration = Duration::from_secs(30);
+pub const GONE_BY: Duration = Duration::from_secs(30);
 
 fn with_notes() -> House {
     let mut house = House::closed();
@@ -31,7 +31,7 @@ fn hold(house: &House) -> PathBuf {
     house.vault.parent().unwrap().join("hold")
 }
 
-fn reader(house: &House, page: &str) -> Child {
+pub fn reader(house: &House, page: &str) -> Child {
     Command::new("cat")
         .arg(house.mount.join(page))
         .stdout(Stdio::null())
@@ -47,12 +47,12 @@ fn hits(house: &House, query: &str) -> usize {
     page["results"].as_array().unwrap().len()
 }
 
-fn signal(pid: u32, signal: i32) {
+pub fn signal(pid: u32, signal: i32) {
     // SAFETY: kill(2) takes two integers.
     assert_eq!(unsafe { libc::kill(i32::try_from(pid).unwrap(), signal) }, 0);
 }
 
-fn ends(children: &mut [Child], limit: Duration, what: &str) {
+pub fn ends(children: &mut [Child], limit: Duration, what: &str) {
     let end = Instant::now() + limit;
     for child in children {
         while child.try_wait().unwrap().is_none() {
@@ -70,13 +70,13 @@ fn of_the_agent(house: &House, field: &str) -> u64 {
 }
 
 /// A cgroup of our own that can be frozen, where there is one.
-struct Freezer {
+pub struct Freezer {
     folder: PathBuf,
     v2: bool,
 }
 
 impl Freezer {
-    fn make() -> Option<Self> {
+    pub fn make() -> Option<Self> {
         let name = format!("remd-test-{}", std::process::id());
         let places = [
             ("/sys/fs/cgroup", true),
@@ -99,11 +99,11 @@ impl Freezer {
         None
     }
 
-    fn add(&self, pid: u32) {
+    pub fn add(&self, pid: u32) {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string()).unwrap();
     }
 
-    fn set(&self, frozen: bool) {
+    pub fn set(&self, frozen: bool) {
         let (file, value) = match (self.v2, frozen) {
             (true, true) => ("cgroup.freeze", "1"),
             (true, false) => ("cgroup.freeze", "0"),
@@ -113,7 +113,7 @@ impl Freezer {
         fs::write(self.folder.join(file), value).unwrap();
     }
 
-    fn is_frozen(&self) -> bool {
+    pub fn is_frozen(&self) -> bool {
         let (file, line) =
             if self.v2 { ("cgroup.events", "frozen 1") } else { ("freezer.state", "FROZEN") };
         fs::read_to_string(self.folder.join(file)).unwrap().lines().any(|it| it == line)

@@ -10,7 +10,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 fn key(text: &str) -> PageKey {
     let asked = Asked { options: Arc::default(), text: text.into() };
-    PageKey { node: Node::Answer(About::Passages, asked, Form::Text), view: 0, edition: 0 }
+    PageKey {
+        node: Node::Answer(About::Passages, asked, Form::Text),
+        view: 0,
+        edition: 0,
+        means: Means::Outside,
+    }
 }
 
 fn text_of(key: &PageKey) -> String {
@@ -76,7 +81,7 @@ fn a_question_that_hangs_is_answered_at_the_deadline() {
     let outcomes: Vec<_> =
         waiting.iter().map(|it| it.recv_timeout(LIMIT).unwrap().unwrap_err()).collect();
     assert!(outcomes.contains(&PageError::Deadline) && outcomes.contains(&PageError::Busy));
-    let status = PageKey { node: Node::Readme, view: 0, edition: 0 };
+    let status = PageKey { node: Node::Readme, view: 0, edition: 0, means: Means::Outside };
     let made = ask(&pages, &status).recv_timeout(LIMIT).unwrap().unwrap();
     assert_eq!(made.bytes(), b"status");
     drop(release);

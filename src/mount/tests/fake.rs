@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::mount::answers::{Answers, EntryKind, Unanswered};
+use crate::mount::answers::{Answers, EntryKind, Means, Unanswered};
 use crate::mount::mountpoint;
 use crate::mount::page::Limits;
 use crate::mount::session::{MountError, Mounted, Wish, check_device, mount_within};
@@ -16,7 +16,7 @@ use crate::render::AsOf;
 use crate::render::links::{Direction, Links};
 use crate::render::nodes::{Node, Nodes};
 use crate::render::status::Status;
-use crate::search::{BranchState, Hit, Neighbour, Query, Results};
+use crate::search::{BranchState, ENOUGH, Hit, Neighbour, Query, Results, UNASKED};
 use crate::vault::{ChunkId, CommitId, VaultPath};
 
 /// Answers that a test can change, hold up and count.
@@ -25,6 +25,11 @@ pub struct Fake {
     pub view: AtomicU64,
     /// How many times what stands behind a page was asked.
     pub asked: AtomicUsize,
+    /// Whether questions go to a provider, and which it was sent.
+    pub outside: AtomicBool,
+    pub sent: Mutex<Vec<String>>,
+    /// What every passage says once the provider was asked.
+    pub outside_text: Mutex<String>,
     /// What every passage says; its length is the page's length, more or less.
     pub text: Mutex<String>,
     pub partial: Mutex<Option<String>>,
@@ -44,6 +49,9 @@ impl Fake {
             root,
             view: AtomicU64::new(1),
             asked: AtomicUsize::new(0),
+            outside: AtomicBool::new(false),
+            sent: Mutex::default(),
+            outside_text: Mutex::default(),
             text: Mutex::new("# Passage\n\nneedle".to_owned()),
             partial: Mutex::new(None),
             notes: Mutex::new(BTreeMap::from(notes)),
@@ -69,6 +77,23 @@ impl Fake {
         self.let_go.notify_all();
     }
 
+    /// The branch of vectors: sent once, and known from then on.
+    fn vector(&self, query: &Query, means: Means) -> BranchState {
+        if !self.asks_outside() {
+            return BranchState::Off("no model");
+        }
+        let mut sent = self.sent.lock().unwrap();
+        match (sent.contains(&query.text), means) {
+            (true, _) => BranchState::Used(1),
+            (false, Means::AtHand) => BranchState::Off(UNASKED),
+            (false, Means::Outside) if query.text == "silent" => BranchState::Off(ENOUGH),
+            (false, Means::Outside) => {
+                sent.push(query.text.clone());
+                BranchState::Used(1)
+            }
+        }
+    }
+
     fn as_of(&self) -> AsOf {
         AsOf { at: CommitId::from_bytes(&[0x4f; 20]), ..AsOf::default() }
     }
@@ -79,7 +104,12 @@ impl Answers for Fake {
         self.view.load(Ordering::SeqCst)
     }
 
-    fn search(&self, query: &Query, _until: Instant) -> Result<Results, Unanswered> {
+    fn asks_outside(&self) -> bool {
+        self.outside.load(Ordering::SeqCst)
+    }
+
+    fn search(&self, query: &Query, means: Means, _until: Instant) -> Result<Results, Unanswered> {
+        let vector = self.vector(query, means);
         self.asked.fetch_add(1, Ordering::SeqCst);
         if query.text.starts_with("slow") {
             let held = self.held.lock().unwrap();
@@ -102,7 +132,10 @@ impl Answers for Fake {
             Vec::new()
         } else {
             let notes = self.notes.lock().unwrap();
-            let text = self.text.lock().unwrap().clone();
+            let mut text = self.text.lock().unwrap().clone();
+            if vector.found() > 0 {
+                text.clone_from(&self.outside_text.lock().unwrap());
+            }
             notes.iter().take(query.limit).map(|(path, name)| hit(path, name, &text)).collect()
         };
         Ok(Results {
@@ -114,7 +147,7 @@ impl Answers for Fake {
             unseen: None,
             notes_in_part: 0,
             keyword: BranchState::Used(3),
-            vector: BranchState::Off("no model"),
+            vector,
             partial: self.partial.lock().unwrap().clone(),
             ranking: "bm25".to_owned(),
             fusion: None,
@@ -123,7 +156,8 @@ impl Answers for Fake {
         })
     }
 
-    fn nodes(&self, query: &Query, _until: Instant) -> Result<Nodes, Unanswered> {
+    fn nodes(&self, query: &Query, means: Means, _until: Instant) -> Result<Nodes, Unanswered> {
+        let vector = self.vector(query, means);
         self.asked.fetch_add(1, Ordering::SeqCst);
         let node = Node {
             path: VaultPath::new("digest/wiki/bicycle.md").unwrap(),
@@ -134,7 +168,8 @@ impl Answers for Fake {
         Ok(Nodes {
             hits: vec![node],
             candidates: 1,
-            counts: (0, 1),
+            keyword: BranchState::Used(1),
+            vector,
             as_of: self.as_of(),
             partial: None,
         })
@@ -148,7 +183,7 @@ impl Answers for Fake {
     ) -> Result<Option<Results>, Unanswered> {
         let is_known = self.notes.lock().unwrap().contains_key(path);
         let query = Query { limit, ..Query::new(path.to_string()) };
-        is_known.then(|| self.search(&query, until)).transpose()
+        is_known.then(|| self.search(&query, Means::AtHand, until)).transpose()
     }
 
     fn entry(&self, path: &VaultPath) -> Option<EntryKind> {

@@ -8,6 +8,7 @@ mod healing;
 mod identity;
 mod kernel;
 mod model;
+mod paid;
 mod reference;
 mod refusals;
 mod slow;

@@ -365,7 +365,7 @@ impl World {
         let known = &self.known[at.index(self.known.len())];
         let (number, place) = (known.number, known.place.clone());
         let handle = match answer(|reply| self.fs.open(number, reply)) {
-            Ok(handle) => handle,
+            Ok(opened) => opened.handle,
             // The kernel follows links by itself and opens none.
             Err(_) if place.is() == Is::Link => return,
             Err(FsError::IsFolder) => return assert_eq!(place.is(), Is::Folder),
@@ -508,12 +508,12 @@ fn an_inode_never_gives_the_bytes_of_another_page() {
     };
     let search = find(ROOT, "search");
     let old = find(search, "q");
-    let held = answer(|reply| fs.open(old, reply)).unwrap();
+    let held = answer(|reply| fs.open(old, reply)).unwrap().handle;
     let bytes = fs.read(held, 0, u32::MAX).unwrap().bytes().to_vec();
     world.fake.say(&"longer ".repeat(500));
     for number in 0..50 {
         let other = find(search, &format!("other {number}"));
-        fs.release(answer(|reply| fs.open(other, reply)).unwrap());
+        fs.release(answer(|reply| fs.open(other, reply)).unwrap().handle);
     }
     assert_eq!(answer(|reply| fs.open(old, reply)).unwrap_err(), FsError::Stale);
     let attr = answer(|reply| fs.getattr(old, reply)).unwrap();
@@ -521,6 +521,6 @@ fn an_inode_never_gives_the_bytes_of_another_page() {
     assert_eq!(fs.read(held, 0, u32::MAX).unwrap().bytes(), bytes, "who has it open reads on");
     let new = find(search, "q");
     assert_ne!(new, old);
-    let opened = answer(|reply| fs.open(new, reply)).unwrap();
+    let opened = answer(|reply| fs.open(new, reply)).unwrap().handle;
     assert!(fs.read(opened, 0, u32::MAX).unwrap().bytes().len() > bytes.len());
 }
