@@ -79,16 +79,12 @@ pub fn json(query: &Query, nodes: &Nodes) -> Vec<u8> {
             keyword_raw: nodes.keyword.found(),
             returned: nodes.hits.len(),
         },
-        results: nodes
+        hits: nodes
             .hits
             .iter()
-            .map(|hit| JsonNode {
-                path: (&hit.path).into(),
-                name: &hit.name,
-                description: hit.description.as_deref(),
-                score: hit.score,
-            })
+            .map(|it| JsonNode { score: rounded(it.score), ..JsonNode::from(it) })
             .collect(),
+        results: nodes.hits.iter().map(JsonNode::from).collect(),
     })
 }
 
@@ -129,6 +125,8 @@ struct JsonNodes<'a> {
     partial: Option<&'a str>,
     candidates: usize,
     counts: JsonCounts,
+    /// The documented list; `results` says the same with whole scores.
+    hits: Vec<JsonNode<'a>>,
     results: Vec<JsonNode<'a>>,
 }
 
@@ -146,6 +144,22 @@ struct JsonNode<'a> {
     name: &'a str,
     description: Option<&'a str>,
     score: f32,
+}
+
+impl<'a> From<&'a Node> for JsonNode<'a> {
+    fn from(node: &'a Node) -> Self {
+        Self {
+            path: (&node.path).into(),
+            name: &node.name,
+            description: node.description.as_deref(),
+            score: node.score,
+        }
+    }
+}
+
+/// To four decimals, as the text shows it.
+fn rounded(score: f32) -> f32 {
+    (score * 10_000.0).round() / 10_000.0
 }
 
 #[cfg(test)]
@@ -191,5 +205,9 @@ mod tests {
             serde_json::from_slice(&json(&Query::new("q"), &nodes)).unwrap();
         assert_eq!(json["results"][0]["path"], "digest/wiki/a\nb.md");
         assert_eq!(json["schema_version"], 1);
+        assert_eq!(json["hits"][0]["score"].to_string(), "0.0049");
+        assert_eq!(json["hits"][0]["name"], json["results"][0]["name"]);
+        assert_eq!(json["counts"]["vector_raw"], 3);
+        assert_eq!(json["branches"]["vector"]["used"], true);
     }
 }

@@ -6,11 +6,14 @@
 //! page is complete passages: one that would pass [`MAX_BYTES`] leaves out whole hits from the
 //! end and says how many.
 
+mod expansion;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::render::results::expansion::{JsonExpansion, expansion};
 use crate::render::{
     AsOf, JsonPath, SCHEMA_VERSION, counted, file_url, json_page, markdown_escaped, quoted,
 };
@@ -104,6 +107,9 @@ pub fn json(query: &Query, results: &Results) -> Vec<u8> {
             returned: hits.len(),
             hybrid: is_hybrid(results),
         },
+        tag_filter: (!query.tags.is_empty())
+            .then_some(JsonTagFilter { requested: &query.tags, applied: true }),
+        link_expansion: expansion(hits),
         results: hits.iter().map(JsonHit::from).collect(),
     })
 }
@@ -300,7 +306,17 @@ struct JsonResults<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     empty_result: Option<JsonEmpty>,
     counts: JsonCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tag_filter: Option<JsonTagFilter<'a>>,
+    link_expansion: JsonExpansion<'a>,
     results: Vec<JsonHit<'a>>,
+}
+
+/// By which tags hits were narrowed down.
+#[derive(Serialize)]
+struct JsonTagFilter<'a> {
+    requested: &'a [String],
+    applied: bool,
 }
 
 /// What was asked, as JSON holds it.
@@ -415,6 +431,9 @@ struct JsonHit<'a> {
     score: f32,
     vector: Option<f32>,
     keyword: Option<f32>,
+    scores: JsonScores,
+    /// Of the passage itself, which has none.
+    metadata: JsonNothing,
     name: &'a str,
     description: Option<&'a str>,
     headings: &'a [String],
@@ -440,6 +459,8 @@ impl<'a> From<&'a Hit> for JsonHit<'a> {
             score: hit.score,
             vector: hit.vector,
             keyword: hit.keyword,
+            scores: JsonScores { score: hit.score, vector: hit.vector, keyword: hit.keyword },
+            metadata: JsonNothing {},
             name: &hit.name,
             description: hit.description.as_deref(),
             headings: &hit.headings,
@@ -457,6 +478,19 @@ impl<'a> From<&'a Hit> for JsonHit<'a> {
         }
     }
 }
+
+/// The scores of a hit, of the branches that gave one.
+#[derive(Serialize)]
+struct JsonScores {
+    score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keyword: Option<f32>,
+}
+
+#[derive(Serialize)]
+struct JsonNothing {}
 
 /// A linked note, as JSON holds it.
 #[derive(Serialize)]

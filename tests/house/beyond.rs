@@ -132,6 +132,16 @@ fn nodes_links_graph_and_tags_are_commands_in_the_documented_shapes() {
             (paths(&nodes), &nodes["counts"]["returned"]),
             (vec!["digest/wiki/bicycle.md"], &1.into())
         );
+        assert_eq!(nodes["hits"][0]["description"], "Two wheels.");
+        let found = json(house, &["search", "--json", "--tag", "bike", "-n", "1", "two wheels"]);
+        let expansion = serde_json::json!({"digest/wiki/bicycle.md": {
+            "outlinks": [{"path": "memory/2026-07-23/commute.md", "meta": {"name": "commute"},
+                          "anchors": ["Way"]}],
+            "inlinks": [{"path": "memory/2026-07-23/commute.md", "meta": {"name": "commute"},
+                         "anchors": []}],
+        }});
+        assert_eq!(found["link_expansion"], expansion);
+        assert_eq!(found["tag_filter"]["applied"], true);
         let walk =
             json(house, &["traverse", "--json", "--direction", "out", "digest/wiki/bicycle.md"]);
         let walked = serde_json::json!([

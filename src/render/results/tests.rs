@@ -197,6 +197,51 @@ fn an_uncommitted_hit_is_marked() {
     assert_eq!(value["results"][0]["uncommitted"], true);
 }
 
+/// The fields that clients of other servers read.
+#[test]
+fn json_has_the_documented_map_of_links_and_the_scores() {
+    let linked = Neighbour {
+        description: Some("Two wheels.".to_owned()),
+        anchors: vec!["Way".to_owned()],
+        ..neighbour("digest/wiki/bicycle.md", "Bicycle")
+    };
+    let bare = neighbour("memory/b.md", "");
+    let mut first = hit(b"memory/a.md", "x");
+    (first.outlinks, first.inlinks) = (vec![linked, bare], vec![neighbour("c.md", "C")]);
+    first.vector = Some(0.5);
+    let results = results(vec![first.clone(), hit(b"memory/b.md", "y"), first]);
+    let mut query = Query::new("q");
+    query.tags = vec!["bike".to_owned()];
+    let value: serde_json::Value = serde_json::from_slice(&json(&query, &results)).unwrap();
+    let expected = serde_json::json!({
+        "memory/a.md": {
+            "outlinks": [
+                {"path": "digest/wiki/bicycle.md", "anchors": ["Way"],
+                 "meta": {"name": "Bicycle", "description": "Two wheels."}},
+                {"path": "memory/b.md", "meta": {}, "anchors": []},
+            ],
+            "inlinks": [{"path": "c.md", "meta": {"name": "C"}, "anchors": []}],
+        },
+        "memory/b.md": {"outlinks": [], "inlinks": []},
+    });
+    assert_eq!(value["link_expansion"], expected);
+    assert_eq!(value["tag_filter"], serde_json::json!({"requested": ["bike"], "applied": true}));
+    let scores = |at: usize| -> Vec<String> {
+        value["results"][at]["scores"].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(
+        (scores(0), scores(1)),
+        (
+            ["keyword", "score", "vector"].map(str::to_owned).to_vec(),
+            ["keyword", "score"].map(str::to_owned).to_vec(),
+        )
+    );
+    assert_eq!(value["results"][0]["metadata"], serde_json::json!({}));
+    let none: serde_json::Value =
+        serde_json::from_slice(&json(&Query::new("q"), &Results::default())).unwrap();
+    assert_eq!((&none["link_expansion"], none.get("tag_filter")), (&serde_json::json!({}), None));
+}
+
 #[test]
 fn json_holds_the_exact_bytes_of_a_path() {
     let results = results(vec![hit(b"bad\xff.md", "x"), hit(b"good.md", "y")]);
