@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::base::clock;
 use crate::base::fs::{self, PathError};
+use crate::base::{clock, fault};
 use crate::embed::identity::hex;
 use crate::embed::local::{MODEL_FILES, MOST_MODEL_BYTES, Manifest, is_name};
 use crate::embed::package::Package;
@@ -139,11 +139,17 @@ fn put(models: &Path, manifest: &Manifest, files: &Files) -> Result<(), GetError
         }
         fs::sync_dir(&new)?;
         let folder = manifest.folder(&home);
-        // The same files once more, perhaps because these are damaged.
-        fs::remove_derived(&folder)?;
-        fs::rename(&new, &folder)?;
+        fault::point("model.before_files");
+        match fs::lstat_if_there(&folder)? {
+            // The same files once more, perhaps because these are damaged: somebody may read them.
+            Some(_) => fs::exchange(&new, &folder)?,
+            None => fs::rename(&new, &folder)?,
+        }
+        fault::point("model.before_manifest");
         fs::sync_dir(&home)?;
-        manifest.write(&home)
+        manifest.write(&home)?;
+        fault::point("model.before_tidying");
+        fs::remove_derived(&new)
     })();
     if put.is_err() {
         // The error that counts is the first one.

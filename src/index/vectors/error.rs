@@ -2,6 +2,7 @@
 //!
 //! Gives the reason and what a person can do. Any thread. **Invariant:** none of it is a failure of the
 //! words.
+
 use crate::base::fs;
 use crate::base::trouble::Trouble;
 use crate::embed::EmbedError;
