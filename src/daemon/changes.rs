@@ -135,9 +135,17 @@ pub fn left_out(view: &IndexView) -> impl Iterator<Item = &Card> {
     with_problem(view, LEFT_OUT)
 }
 
+/// Whether a partial clone has not got what this note says.
+pub fn is_left_out(card: &Card) -> bool {
+    has_problem(card, LEFT_OUT)
+}
+
+fn has_problem(card: &Card, start: &str) -> bool {
+    card.problems.iter().any(|it| it.starts_with(start))
+}
+
 fn with_problem<'a>(view: &'a IndexView, start: &'static str) -> impl Iterator<Item = &'a Card> {
-    let has_it = move |it: &&Card| it.problems.iter().any(|it| it.starts_with(start));
-    view.troubled().iter().map(|it| &**it).filter(has_it)
+    view.troubled().iter().map(|it| &**it).filter(move |it| has_problem(it, start))
 }
 
 /// Whether the content of a path is read for the index: a symlink's is only its target.

@@ -228,7 +228,11 @@ impl Indexer {
             // However often the encoder rings, what waits for quiet has its turn.
             let now = clock::now();
             let left = limit.saturating_sub(now - *waits_since.get_or_insert(now));
-            let (newer, is_over) = self.house.ledger.wait_newer_or_rung(seen, &mut rung, left);
+            let drafts_in = self.drafts_owed_in().unwrap_or(LONG);
+            let (newer, is_over) =
+                self.house.ledger.wait_newer_or_rung(seen, &mut rung, left.min(drafts_in));
+            // A look at drafts is no quiet.
+            let is_over = is_over && left <= drafts_in;
             let quiet = newer.is_none() && is_over && !tends;
             if newer.is_some() || is_over {
                 waits_since = None;
@@ -270,8 +274,12 @@ impl Indexer {
                     }
                 }
             }
-            if is_new {
-                self.look_at_drafts(layout);
+            if is_new || self.drafts_owed_in().is_some_and(|it| it.is_zero()) {
+                let came = self.look_at_drafts(layout);
+                if self.take_what_came(index, came)? {
+                    resting = false;
+                    staged_since.get_or_insert(clock::now());
+                }
             }
             if let Err(damage) = index.check_vectors()
                 && !self.is_stopped()

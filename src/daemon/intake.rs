@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
+use crate::daemon::recent::Recent;
 use crate::vault::VaultPath;
 use crate::watch::{Hints, Settle};
 
@@ -106,6 +107,8 @@ struct State {
     owed_edits: Edits,
     /// What the committer has taken and is not done with.
     taken: Edits,
+    /// Where something happened last.
+    recent: Recent,
     settle: Option<Settle>,
     asks: Vec<Ask>,
     paused: bool,
@@ -173,6 +176,7 @@ impl Intake {
             return;
         }
         let mut state = self.lock();
+        state.recent.notice(hints.folders.iter().chain(&hints.paths));
         state.hints.merge(hints);
         state.settle = Some(match state.settle {
             Some(settle) => settle.merge(burst),
@@ -302,6 +306,27 @@ impl Intake {
         first.into_iter().take(most).cloned().collect()
     }
 
+    /// At most `most` of those, first where something happened last, each with how new that is
+    /// ([`Recent::turn_of`]).
+    pub fn newest_edits(&self, named: &BTreeSet<VaultPath>, most: usize) -> Vec<(u64, VaultPath)> {
+        let state = self.lock();
+        let sets = state.edits();
+        let is_edit =
+            |it: &&VaultPath| !named.contains(*it) && sets.iter().any(|set| set.contains(*it));
+        let newest = state.recent.newest().filter(is_edit).take(most);
+        let mut edits: Vec<(u64, VaultPath)> =
+            newest.map(|it| (state.recent.turn_of(it), it.clone())).collect();
+        let is_older = |it: &&VaultPath| state.recent.turn_of(it) == 0 && !named.contains(*it);
+        let mut older = BTreeSet::new();
+        for set in sets {
+            let left = most - edits.len();
+            older.extend(set.iter().filter(is_older).take(left));
+        }
+        let left = most - edits.len();
+        edits.extend(older.into_iter().take(left).map(|it| (0, it.clone())));
+        edits
+    }
+
     /// Says that what was taken is committed, named in the ledger or put back.
     pub fn done(&self) {
         self.lock().taken = Edits::default();
@@ -429,6 +454,32 @@ mod tests {
         assert_eq!(edits(&intake), paths(&["b.md", "c.md", "d.md"]), "a.md is as in HEAD");
         intake.put_back_looked(Hints::everything(), BTreeSet::new());
         assert_eq!((intake.pending(), intake.owes()), (0, true));
+    }
+
+    #[test]
+    fn the_newest_edits_come_first_however_many_there_are() {
+        let intake = Intake::default();
+        let path = |it: String| VaultPath::new(&it).unwrap();
+        let hints = |paths: BTreeSet<VaultPath>| Hints { paths, ..Hints::default() };
+        let old: BTreeSet<_> = (0..3000).map(|it| path(format!("old/{it:04}.md"))).collect();
+        intake.put_back_looked(Hints::everything(), old);
+        let burst = (0..50).map(|it| path(format!("burst/{it:02}.md"))).collect();
+        intake.hint(hints(burst), Settle::at(clock::now()));
+        intake.hint(hints([path("zz/typed.md".into())].into()), Settle::at(clock::now()));
+        let named: BTreeSet<_> = [path("burst/49.md".into())].into();
+        let newest = intake.newest_edits(&named, 52);
+        assert_eq!(newest.len(), 52);
+        assert_eq!(newest[0], (2, path("zz/typed.md".into())));
+        let burst: BTreeSet<_> = (0..49).map(|it| (1, path(format!("burst/{it:02}.md")))).collect();
+        assert_eq!(newest[1..50].iter().cloned().collect::<BTreeSet<_>>(), burst);
+        assert_eq!(newest[50..], [0, 1].map(|it| (0, path(format!("old/{it:04}.md")))));
+        // What is committed is no edit any more.
+        let taken = intake.take_owed();
+        intake.put_back_looked(taken, BTreeSet::new());
+        let wake = intake.wait(Duration::ZERO, Duration::ZERO, clock::now());
+        assert!(matches!(wake, Wake::Settled(..)), "{wake:?}");
+        intake.done();
+        assert_eq!(intake.newest_edits(&BTreeSet::new(), 9), []);
     }
 
     /// D09: whoever is cut off in a burst may be in the middle of a save.

@@ -28,6 +28,7 @@ pub mod offline;
 pub mod packer;
 pub mod pages;
 pub mod problems;
+mod recent;
 pub mod reindex;
 pub mod reindexing;
 mod reranking;

@@ -13,7 +13,7 @@ use crate::daemon::changes::{left_out, not_in_git, update, update_or_name};
 use crate::daemon::index_told::FollowError;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::problems::Level;
-use crate::index::{Card, Index};
+use crate::index::{Card, Index, Update};
 use crate::vault::Layout;
 
 /// What to do where Git's own data is damaged.
@@ -88,8 +88,18 @@ impl Indexer {
                 updates.push(update_or_name(reader, card.path.clone(), Some(entry), layout)?);
             }
         }
+        self.take_what_came(index, updates)
+    }
+
+    /// Takes notes that the index had by their names, at the commit that it is at; says whether there
+    /// were any.
+    pub(super) fn take_what_came(
+        &self,
+        index: &mut Index,
+        updates: Vec<Update>,
+    ) -> Result<bool, FollowError> {
         let came_in = !updates.is_empty();
-        if came_in {
+        if let Some(head) = index.view().at().filter(|_| came_in) {
             index.stage(updates, head)?;
             self.publish(index.view(), None);
         }

@@ -8,6 +8,7 @@
 //! to the commit.
 
 use std::collections::HashMap;
+use std::fs::Metadata;
 use std::sync::Arc;
 
 use gix::ObjectId;
@@ -27,21 +28,46 @@ use crate::vault::{BlobId, VaultPath};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Draft {
     pub path: VaultPath,
+    pub state: FileState,
+    /// What it says; `None` where that is surely what it said at an earlier look.
+    pub text: Option<DraftText>,
+}
+
+/// What a draft says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DraftText {
     /// What Git would call it.
     pub blob: BlobId,
     pub bytes: Vec<u8>,
 }
 
+/// What the disk said of a file, beside its content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileState(Seen);
+
+impl FileState {
+    pub fn of(meta: &Metadata) -> Self {
+        Self(Seen::new(meta))
+    }
+
+    /// Whether a file that looks like `now` surely has the content that it had then.
+    pub fn proves(&self, now: &Self) -> bool {
+        self.0.proves(&now.0)
+    }
+}
+
 /// A longer file waits for its commit.
-const LONGEST: u64 = 1 << 20;
+pub const LONGEST_DRAFT: u64 = 1 << 20;
 
 impl Reader {
     /// What the disk has at these paths. Git need not know a path that `is_known` knows to take a
-    /// file that it ignores otherwise. What vanishes or changes meanwhile is left out.
+    /// file that it ignores otherwise. What vanishes or changes meanwhile is left out; what surely is
+    /// as it was at an earlier look, of which `had` knows the state, is not read.
     pub fn drafts<'a>(
         &self,
         paths: impl Iterator<Item = &'a VaultPath>,
         is_known: &dyn Fn(&VaultPath) -> bool,
+        had: &dyn Fn(&VaultPath) -> Option<FileState>,
     ) -> Result<Vec<Draft>, ReadError> {
         let repo = self.repo.to_thread_local();
         let mut filters = Filters::new(&repo, &gix::index::State::new(repo.object_hash()))?;
@@ -61,15 +87,20 @@ impl Reader {
             let rules = filters.rules(rela.as_bstr())?;
             let Ok(file) = fs::open_regular(&on_disk) else { continue };
             let Ok(meta) = file.metadata() else { continue };
-            if !rules.is_plain() || meta.len() > LONGEST {
+            if !rules.is_plain() || meta.len() > LONGEST_DRAFT {
+                continue;
+            }
+            let state = FileState::of(&meta);
+            if had(path).is_some_and(|it| it.proves(&state)) {
+                drafts.push(Draft { path: path.clone(), state, text: None });
                 continue;
             }
             let job = Cleaning {
                 rela: rela.as_bstr(),
                 file: &Arc::new(file),
-                seen: &Seen::new(&meta),
+                seen: &state.0,
                 size: meta.len(),
-                limit: LONGEST,
+                limit: LONGEST_DRAFT,
             };
             let Filtered::Bytes(bytes) = filters.to_git(&rules, job, &mut drivers, &mut || None)
             else {
@@ -79,7 +110,8 @@ impl Reader {
             let id: ObjectId =
                 git("hash a file", gix::objs::compute_hash(repo.object_hash(), kind, &bytes))?;
             if let Some(blob) = BlobId::from_bytes(id.as_bytes()) {
-                drafts.push(Draft { path: path.clone(), blob, bytes });
+                let text = Some(DraftText { blob, bytes });
+                drafts.push(Draft { path: path.clone(), state, text });
             }
         }
         Ok(drafts)
@@ -143,18 +175,40 @@ mod tests {
             "sub",
         ];
         let paths: Vec<VaultPath> = names.iter().map(|it| VaultPath::new(it).unwrap()).collect();
-        let drafts = reader.drafts(paths.iter(), &|it| it.as_bytes() == b"known.md").unwrap();
-        let found: Vec<(String, &[u8])> =
-            drafts.iter().map(|it| (it.path.to_string(), it.bytes.as_slice())).collect();
+        let is_known = |it: &VaultPath| it.as_bytes() == b"known.md";
+        let look = |had: &dyn Fn(&VaultPath) -> Option<FileState>| {
+            reader.drafts(paths.iter(), &is_known, had).unwrap()
+        };
+        let text = |it: &Draft| it.text.clone().map(|it| it.bytes);
+        let drafts = look(&|_| None);
+        let found: Vec<(String, Vec<u8>)> =
+            drafts.iter().map(|it| (it.path.to_string(), text(it).unwrap())).collect();
         assert_eq!(
             found,
             [
-                ("sub/note.md".to_owned(), &b"note\n"[..]),
-                ("known.md".to_owned(), b"known"),
-                ("lines.md".to_owned(), b"a\nb\n"),
+                ("sub/note.md".to_owned(), b"note\n".to_vec()),
+                ("known.md".to_owned(), b"known".to_vec()),
+                ("lines.md".to_owned(), b"a\nb\n".to_vec()),
             ]
         );
         // printf 'note\n' | git hash-object --stdin
-        assert_eq!(drafts[0].blob.to_string(), "519dd581e50e5b45d3b3c76c3172e9c3ec293488");
+        let blob = drafts[0].text.as_ref().unwrap().blob.to_string();
+        assert_eq!(blob, "519dd581e50e5b45d3b3c76c3172e9c3ec293488");
+        // What is surely as it was is not read again, and what is ignored by now is none.
+        let states = |drafts: &[Draft]| -> HashMap<VaultPath, FileState> {
+            drafts.iter().map(|it| (it.path.clone(), it.state)).collect()
+        };
+        let is_still = || Seen::new(&fs::lstat(&at("known.md")).unwrap()).tick_left().is_none();
+        while !is_still() {
+            std::thread::yield_now();
+        }
+        let drafts = look(&|_| None);
+        let had = states(&drafts);
+        write(at("known.md"), "known, and longer").unwrap();
+        write(at(".gitignore"), "private.md\nknown.md\nlines.md\n").unwrap();
+        let again = look(&|it| had.get(it).copied());
+        let found: Vec<_> = again.iter().map(|it| (it.path.to_string(), text(it))).collect();
+        let longer = b"known, and longer".to_vec();
+        assert_eq!(found, [("sub/note.md".into(), None), ("known.md".into(), Some(longer))]);
     }
 }

@@ -68,7 +68,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use busy::Operation;
-pub use draft::Draft;
+pub use draft::{Draft, FileState, LONGEST_DRAFT};
 pub use drivers::Limits;
 pub use error::{GitError, ReadError, SnapshotError};
 pub use find::OpenError;

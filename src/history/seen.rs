@@ -82,6 +82,11 @@ impl Seen {
         Self { is_fresh: false, ..*self } == Self { is_fresh: false, ..*other }
     }
 
+    /// Whether a file that looks like `now` surely has the content that it had then.
+    pub fn proves(&self, now: &Self) -> bool {
+        !self.is_fresh && self.is_same(now)
+    }
+
     /// As the index keeps it: the low 32 bits of each, as git does.
     pub fn stat(&self) -> Stat {
         let time = |(seconds, nanos): (i64, i64)| stat::Time {

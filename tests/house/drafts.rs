@@ -118,3 +118,41 @@ fn while_a_person_is_in_the_middle_of_something_edits_are_found_all_the_same() {
         hits(&house, ON_TWO_WHEELS).first() == Some(&("bike.md".to_owned(), false))
     });
 }
+
+/// A long pause, or a lock that somebody left: a thousand edits wait, and one more is typed.
+#[test]
+fn of_very_many_edits_that_wait_the_newest_are_found() {
+    let house = house();
+    assert_eq!(house.run(["pause"]).code, 0);
+    for number in 0..1000 {
+        let text = format!("# Waiting {number}\n\nThe word stands at {number:03} here.\n");
+        house.write(format!("a/{number:03}.md"), text);
+    }
+    let edits = |house: &House| house.status()["pending"]["edits"].as_u64().unwrap_or(0);
+    wait_for("all of them to be noticed", || edits(&house) >= 1000);
+    for word in ["quagga", "nyala"] {
+        // Below all others by its path, and again when it was read already.
+        house.write("zz/typed.md", format!("# Typed\n\nThe {word} came by bicycle.\n"));
+        wait_for(word, || hits(&house, word) == [("zz/typed.md".to_owned(), true)]);
+    }
+    assert!(hits(&house, "quagga").is_empty(), "it says something else by now");
+    // One of the many, too; and what was found before is found on.
+    house.write("a/017.md", "# Rewritten\n\nThe addax came.\n");
+    wait_for("addax", || hits(&house, "addax") == [("a/017.md".to_owned(), true)]);
+    assert_eq!(hits(&house, "nyala"), [("zz/typed.md".to_owned(), true)]);
+    // A hundred newer ones that say what HEAD says keep no other out.
+    for _ in 0..2 {
+        house.write("soup.md", "# Soup\n\nBoil lentils with carrots, salt and a bay leaf.\n");
+    }
+    house.write("a/018.md", "# Rewritten\n\nThe kudu came.\n");
+    wait_for("kudu", || hits(&house, "kudu") == [("a/018.md".to_owned(), true)]);
+    let text = house.run(["search", "kudu"]).stdout;
+    assert!(text.contains(" edits uncommitted"), "the page says that it is not all: {text}");
+    assert_eq!(house.run(["resume"]).code, 0);
+    house.settle_and_check();
+    for (word, path) in
+        [("nyala", "zz/typed.md"), ("\"stands at 999 here\"", "a/999.md"), ("addax", "a/017.md")]
+    {
+        wait_for(word, || hits(&house, word) == [(path.to_owned(), false)]);
+    }
+}

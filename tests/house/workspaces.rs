@@ -197,7 +197,24 @@ fn a_partial_sparse_clone_works_without_its_remote() {
     // Fetched by the person: searched without a restart.
     fs::rename(root.join("unreachable"), &other).unwrap();
     assert_eq!(house.found("addax"), Vec::<String>::new());
+    // Nobody looks for edits meanwhile, and yet it is taken for none.
+    assert_eq!(house.run(["pause"]).code, 0);
     git(&house, &house.vault, &["sparse-checkout", "add", "outside"]);
+    let hits = || -> Vec<(String, bool)> {
+        let page = house.run(["search", "--json", "addax"]).stdout;
+        let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+        let hits = page["results"].as_array().into_iter().flatten();
+        hits.map(|it| (it["path"].as_str().unwrap().into(), it["uncommitted"] == true)).collect()
+    };
+    wait_for("its text", || {
+        let hits = hits();
+        assert!(hits.iter().all(|it| !it.1), "HEAD has it: {hits:?}");
+        !hits.is_empty()
+    });
+    assert_eq!(house.run(["resume"]).code, 0);
+    for _ in 0..20 {
+        assert_eq!(hits(), [("outside/absent.md".to_owned(), false)], "it comes and goes");
+    }
     let troubled = || house.status()["index"]["troubled"].as_array().unwrap().len();
     wait_for("what was fetched", || {
         house.found_committed("addax") == ["outside/absent.md"] && troubled() == 0
