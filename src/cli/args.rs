@@ -167,8 +167,8 @@ pub struct SearchOptions {
     /// Only notes with this tag (repeatable)
     #[arg(long, value_name = "TAG")]
     pub tag: Vec<String>,
-    /// Only hits with at least this score. The best by words has 1 (a little more where a time or a
-    /// name counts), what has no word of the query at most half; with --vector-weight or
+    /// Only hits with at least this score. What has the words of the query has 1 at most (a little
+    /// more where a time or a name counts), what has none at most half; with --vector-weight or
     /// `search.fusion: rrf` at most 0.0164, or the one branch's own score where one answers
     #[arg(long, value_name = "SCORE", allow_negative_numbers = true)]
     pub min_score: Option<f32>,

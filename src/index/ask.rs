@@ -172,13 +172,14 @@ impl Ask {
 }
 
 /// Words that ask rather than say: the frame of a question, not its subject. Kept light, so that
-/// a short note with `what did you do` is no answer to every question.
-const LIGHT: [&str; 58] = [
+/// a short note with `what did you do` is no answer to every question. `user` is what an agent calls
+/// whoever's memory this is.
+const LIGHT: [&str; 59] = [
     "about", "also", "am", "any", "been", "being", "can", "could", "did", "do", "does", "done",
     "from", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "i",
     "its", "just", "may", "me", "might", "my", "our", "ours", "shall", "she", "should", "so",
-    "some", "than", "them", "those", "too", "us", "very", "we", "were", "what", "when", "where",
-    "which", "while", "who", "whom", "whose", "why", "would", "you", "your",
+    "some", "than", "them", "those", "too", "us", "user", "very", "we", "were", "what", "when",
+    "where", "which", "while", "who", "whom", "whose", "why", "would", "you", "your",
 ];
 
 /// Whether a word with parts is one of a program rather than of a language.

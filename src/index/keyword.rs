@@ -76,6 +76,9 @@ pub struct Found {
     pub cut: bool,
     /// Words that were left out because there were too many.
     pub dropped: usize,
+    /// What a note would have at the most that is full of all words of the query, by its text. A
+    /// word that no note has counts like the rarest.
+    pub whole: f32,
 }
 
 /// A part of a score, for people.
@@ -232,17 +235,22 @@ fn plan(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Vec<Cl
         if let Some(text) = &word.stem {
             let clause = term("note", whole, text, weights.whole * word.weight, note, Part::Note)?;
             under = clause.is_some().then_some(plan.len());
+            found.whole += most(&clause);
             plan.extend(clause);
             plan.extend(term("names", names, text, weights.names * word.weight, note, Part::Note)?);
             let part = Part::Chunk { under };
-            plan.extend(term("passage", stem, text, weights.stem * word.weight, chunk, part)?);
+            let clause = term("passage", stem, text, weights.stem * word.weight, chunk, part)?;
+            found.whole += most(&clause);
+            plan.extend(clause);
         }
         if let Some(text) = &word.exact {
             // A word without a stem is a stop word asked for by itself.
             let is_alone = word.stem.is_none() && !word.is_contraction();
             let weight = if is_alone { weights.stem } else { weights.exact };
             let part = Part::Chunk { under: under.filter(|_| has_one_stem(text)) };
-            plan.extend(term("spelling", exact, text, weight * word.weight, chunk, part)?);
+            let clause = term("spelling", exact, text, weight * word.weight, chunk, part)?;
+            found.whole += most(&clause);
+            plan.extend(clause);
         }
     }
     let part = Part::Chunk { under: None };
@@ -251,6 +259,11 @@ fn plan(ground: &Ground, ask: &Ask, found: &mut Found) -> tantivy::Result<Vec<Cl
         plan.extend(phrase("phrase in names", names, stem, weights.phrase, note, Part::Note)?);
     }
     Ok(plan)
+}
+
+/// What a clause gives a document at the most.
+fn most(clause: &Option<Clause>) -> f32 {
+    clause.as_ref().map_or(0.0, Clause::most)
 }
 
 /// The words that say most, where there are too many.

@@ -46,7 +46,7 @@ pub(super) enum Form {
 
 impl Clause {
     /// What it could give a document at the most.
-    fn most(&self) -> f32 {
+    pub(super) fn most(&self) -> f32 {
         match &self.form {
             Form::Word { weight, .. } => weight.max_score(),
             Form::Phrase { .. } => f32::INFINITY,

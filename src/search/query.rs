@@ -23,8 +23,9 @@ pub struct Query {
     /// Tags (any of them), without `#`, case-folded.
     pub tags: Vec<String>,
     /// Hits with a lower score are left out. In score fusion, the default, it is compared with the
-    /// fused score (the best by words has 1, what has no word of the query at most the weight of
-    /// vectors), also where a branch is missing; in rank fusion with that (at most 1/61), or with the one branch's own.
+    /// fused score (a note that has the words has 1 at most, what has none at most the weight of
+    /// vectors), also where a branch is missing; in rank fusion with that (at most 1/61), or with
+    /// the one branch's own.
     pub min_score: Option<f32>,
     /// The share of vectors, 0 to 1: asks for the documented rank fusion. 0 is words alone, 1
     /// vectors alone.

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::index::{Ask, Candidate, Card, Found, IndexError, IndexView, Tie};
 use crate::search::filter::{Filter, QueryError, asked};
-use crate::search::fuse::Fusion;
+use crate::search::fuse::{Fusion, Scales};
 use crate::search::near::{Branch, Leave};
 use crate::search::query::{Query, Rules};
 use crate::search::ranked::Ranked;
@@ -37,9 +37,9 @@ const LITERAL: &str = "literal: the query has no word, so the text itself was lo
                        is its share of the passage";
 
 /// What `min_score` is compared with, under each rule.
-const BY_SCORE: &str = "; `min_score`: the score shown, of which the best by words has 1";
+const BY_SCORE: &str = "; `min_score`: the score shown, which words alone bring to 1 at most";
 const BY_RANK: &str = "; `min_score`: the score shown, at most 0.0164";
-const ALL_THE_SAME: &str = "; `min_score`: as if both branches had answered, the best by words has 1, \
+const ALL_THE_SAME: &str = "; `min_score`: as if both branches had answered, with 1 as the words' most, \
                             although the branch's own score is shown";
 const BY_ITSELF: &str = "; `min_score`: the score shown, the branch's own";
 
@@ -305,16 +305,18 @@ fn answer(
     }
     let is_both = !words.candidates.is_empty() && !near.near.is_empty();
     let best = words.candidates.iter().map(Candidate::score).fold(0.0, f32::max);
+    let nearest = near.near.iter().map(|it| it.cosine).fold(0.0, f32::max);
+    let scales = Scales::of(words.whole, best, nearest);
     answer.fusion = is_both.then_some(fusion);
     answer.scale = match fusion {
         _ if is_both => 1.0,
         Fusion::Rrf { .. } => 1.0,
-        Fusion::Score { .. } if !words.candidates.is_empty() && best > 0.0 => best,
-        Fusion::Score { vector_weight } if vector_weight > 0.0 => 1.0 / vector_weight as f32,
-        Fusion::Score { .. } => 1.0,
+        Fusion::Score { .. } if !words.candidates.is_empty() && best > 0.0 => scales.of_words(),
+        Fusion::Score { vector_weight } => scales.of_cosine(vector_weight),
     };
     if let Some(ask) = &answer.ask {
-        answer.ranked = ranked::fused(view, ask, fusion, words.candidates, &near, &timely)?;
+        answer.ranked =
+            ranked::fused(view, ask, (fusion, scales), words.candidates, &near, &timely)?;
     }
     Ok(answer)
 }
@@ -403,6 +405,7 @@ fn trace(
     for (score, why) in [
         (ranked.timely.meant, "it is of the time that the query names"),
         (ranked.timely.recent, "it is recent"),
+        (ranked.timely.manual, "it is of remd's manual"),
         (ranked.literal, "it has what the query quotes or spells out"),
         (ranked.named, "the query is a name of this note"),
         (-ranked.superseded, "another note has replaced it"),

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::index::{Ask, Candidate, Card, IndexError, IndexView};
-use crate::search::fuse::{Fused, Fusion, fuse};
+use crate::search::fuse::{Fused, Fusion, Scales, fuse};
 use crate::search::heirs;
 use crate::search::near::FoundNear;
 use crate::search::timely::{Extra, Timely};
@@ -68,7 +68,7 @@ impl Ranked {
 
     /// What it has of its own, before it is set against the others.
     fn own(&self) -> f32 {
-        self.base + self.timely.meant + self.timely.recent
+        self.base + self.timely.sum()
     }
 
     /// What it is sorted by.
@@ -98,7 +98,7 @@ pub(super) fn by_words(
 pub(super) fn fused(
     view: &IndexView,
     ask: &Ask,
-    fusion: Fusion,
+    (fusion, scales): (Fusion, Scales),
     words: Vec<Candidate>,
     near: &FoundNear,
     timely: &Timely,
@@ -114,7 +114,7 @@ pub(super) fn fused(
     let chunks: HashMap<&VaultPath, _> =
         near.near.iter().map(|it| (&it.card.path, (&it.card, it.chunk))).collect();
     let mut all = Vec::new();
-    for fused in fuse(fusion, &by_cosine, &by_score) {
+    for fused in fuse(fusion, scales, &by_cosine, &by_score) {
         let near = chunks.get(&fused.key);
         let candidate = match (words.remove(&fused.key), near) {
             // Where no word is in a passage, only in the names around, the nearest is shown.

@@ -1,10 +1,11 @@
-//! What a note's day adds to its score.
+//! What a note's day adds to its score, and what being of the manual takes.
 //!
 //! Pure. Takes the rules and a question, then of each note its own score, gives the extra: for a
-//! day that the question names, and, where the settings say so, for a day that is recent.
+//! day that the question names, where the settings say so for a day that is recent, and the half
+//! that a note of remd's own manual gives up to the notes of whoever lives here.
 //!
-//! **Invariant:** the extra is a bounded part of the note's own score, never below nothing: what
-//! matches better by more than that stays before, and what does not match at all stays out.
+//! **Invariant:** the extra is a bounded part of the note's own score: what matches better by more
+//! than that stays before, and what does not match at all stays out.
 
 use crate::base::calendar::Day;
 use crate::index::{Ask, Card};
@@ -18,6 +19,11 @@ use crate::search::times::Times;
 const MEANT: f32 = 0.15;
 /// The most that being recent adds.
 const RECENT: f32 = 0.1;
+/// What a note of the manual gives up of its score: a dozen general notes in a young vault have the
+/// words of every question.
+const MANUAL: f32 = 0.5;
+/// The tags of the notes that `vault-template` brings, all of which a note of the manual has.
+const MANUAL_TAGS: [&str; 2] = ["remd", "manual"];
 /// Many notes speak of the like on other days: so many times the candidates are looked at.
 const WIDER: usize = 4;
 /// The most candidates.
@@ -28,13 +34,22 @@ const MOST: usize = 200;
 pub(super) struct Timely {
     times: Option<Times>,
     recent: Option<(Day, u32)>,
+    own_first: bool,
 }
 
-/// What one note's day adds.
+/// What is added to one note's score.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Extra {
     pub(super) meant: f32,
     pub(super) recent: f32,
+    /// What it gives up; not above nothing.
+    pub(super) manual: f32,
+}
+
+impl Extra {
+    pub(super) fn sum(self) -> f32 {
+        self.meant + self.recent + self.manual
+    }
 }
 
 impl Timely {
@@ -45,7 +60,7 @@ impl Timely {
             return Self::default();
         }
         let times = rules.dates_from.and_then(|today| Times::named(text, today));
-        Self { times, recent: rules.recent_from }
+        Self { times, recent: rules.recent_from, own_first: true }
     }
 
     /// How many candidates are looked at.
@@ -55,13 +70,15 @@ impl Timely {
 
     pub(super) fn extra(&self, card: &Card, own: f32) -> Extra {
         let own = own.max(0.0);
-        let Some(date) = card.date.as_deref() else { return Extra::default() };
+        let is_manual = || MANUAL_TAGS.iter().all(|it| card.tags.iter().any(|tag| **tag == **it));
+        let manual = if self.own_first && is_manual() { -own * MANUAL } else { 0.0 };
+        let Some(date) = card.date.as_deref() else { return Extra { manual, ..Extra::default() } };
         let meant = self.times.as_ref().map_or(0.0, |it| it.nearness(date));
         let recent = self.recent.and_then(|(today, half)| {
             let age = today.since(Day::read(date)?).max(0);
             Some((-(age as f32) / half.max(1) as f32).exp2())
         });
-        Extra { meant: own * MEANT * meant, recent: own * RECENT * recent.unwrap_or(0.0) }
+        Extra { meant: own * MEANT * meant, recent: own * RECENT * recent.unwrap_or(0.0), manual }
     }
 
     /// For people.
