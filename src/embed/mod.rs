@@ -15,6 +15,7 @@ mod health;
 mod identity;
 mod linear;
 mod local;
+mod onnx;
 mod package;
 mod product;
 pub mod remote;

@@ -100,6 +100,11 @@ impl StaticModel {
         identity(Self::ON_BOARD, ON_BOARD_DIGEST, ON_BOARD_DIMENSION)
     }
 
+    /// The vocabulary that the program carries: that of BERT, uncased, as a `tokenizer.json`.
+    pub(super) fn on_board_vocabulary() -> &'static [u8] {
+        VOCABULARY
+    }
+
     /// The model that the program carries.
     pub fn on_board() -> Result<Self, ModelError> {
         Self::read(Self::ON_BOARD, ON_BOARD_DIGEST, Cow::Borrowed(ON_BOARD), VOCABULARY)
