@@ -17,7 +17,7 @@ use crate::daemon::house::{House, Progress, Shelf};
 use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
 use crate::daemon::looks::{self, Ground};
 use crate::daemon::problems::Level;
-use crate::daemon::reindex::{self, Stage};
+use crate::daemon::reindex::{self, CallOff, Stage};
 use crate::daemon::reranking::{self, Choice, Rerankers};
 use crate::daemon::settings::{self, Reloaded};
 use crate::daemon::{health, pages};
@@ -253,7 +253,7 @@ impl Desk {
             return Answer::Failed { message, hint: None, usage: false };
         }
         if let Some((scope, stage)) = self.house.reindex.under_way() {
-            return under_way(scope, stage);
+            return under_way(scope, &stage);
         }
         if dry_run {
             let notes = self.index_view().map_or(0, |it| it.counts().notes);
@@ -270,7 +270,7 @@ impl Desk {
                 );
                 Answer::Done { said, paths: Vec::new() }
             }
-            Ok(Err((scope, stage))) => under_way(scope, stage),
+            Ok(Err((scope, stage))) => under_way(scope, &stage),
             Err(err) => Answer::Failed {
                 message: format!("It cannot be begun: {}", told(&err)),
                 hint: Trouble::of(&err.source).map(|it| it.hint().to_owned()),
@@ -281,12 +281,18 @@ impl Desk {
 
     fn cancel_reindex(&self) -> Answer {
         match self.house.reindex.call_off(&self.metadata()) {
-            Ok(Some(scope)) => {
+            Ok(CallOff::Done(scope)) => {
                 self.house.ledger.update(|_| {});
                 let said = format!("Called off; {} stays as it was.", reindex::what_was(scope));
                 Answer::Done { said, paths: Vec::new() }
             }
-            Ok(None) => Answer::No { said: "Nothing is being made anew.".to_owned(), hint: None },
+            Ok(CallOff::TooLate(scope)) => {
+                let said = format!("It is too late: {} is put in place.", reindex::what_was(scope));
+                Answer::No { said, hint: None }
+            }
+            Ok(CallOff::None) => {
+                Answer::No { said: "Nothing is being made anew.".to_owned(), hint: None }
+            }
             Err(err) => Answer::Failed {
                 message: format!("It cannot be called off: {}", told(&err)),
                 hint: Trouble::of(&err.source).map(|it| it.hint().to_owned()),
@@ -440,7 +446,7 @@ impl Desk {
 }
 
 /// There is one already.
-fn under_way(scope: Scope, stage: Stage) -> Answer {
+fn under_way(scope: Scope, stage: &Stage) -> Answer {
     let (name, how_far) = (scope.name(), stage.text());
     Answer::No {
         said: format!("A reindex (`{name}`) is under way: {how_far}."),

@@ -16,8 +16,9 @@ use crate::daemon::house::House;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::models::{self, Chosen, Wish};
 use crate::daemon::problems::Level;
-use crate::index::{Damage, Index, IndexView, Models, VectorsError};
-use crate::vault::VaultPath;
+use crate::daemon::refused::{Refused, and_more};
+use crate::index::{Damage, Index, IndexView, Made, Models, VectorsError};
+use crate::vault::{BlobId, VaultPath};
 
 /// The model in use.
 pub(super) struct Embedding {
@@ -28,13 +29,15 @@ pub(super) struct Embedding {
     version: u64,
     wish: Wish,
     models: Models,
-    /// Notes of which the model does not take a text, and why.
-    refused: BTreeMap<VaultPath, String>,
+    /// Notes of which the model does not take a text.
+    pub(super) refused: Refused,
+    /// Notes that it fails on while it answers others, and why.
+    failing: BTreeMap<VaultPath, (BlobId, String)>,
 }
 
 /// The problems that it names.
 const MODEL: &str = "model";
-const REFUSED: &str = "embedding-refused";
+const FAILING: &str = "embedding-notes";
 
 impl Embedding {
     pub(super) fn new(house: &House, encoder: &Encoder, metadata: &Path) -> Self {
@@ -43,7 +46,9 @@ impl Embedding {
         let chosen = models::choose(&settings, &house.dirs, Some(metadata));
         let models = begin(house, encoder, chosen);
         let (house, encoder, metadata) = (house.clone(), encoder.clone(), metadata.to_owned());
-        Self { house, encoder, metadata, version, wish, models, refused: BTreeMap::new() }
+        let refused = Refused::open(&metadata, models.wanted.identity().space());
+        refused.tell(&house.problems);
+        Self { house, encoder, metadata, version, wish, models, refused, failing: BTreeMap::new() }
     }
 
     pub(super) fn models(&self) -> Models {
@@ -67,43 +72,51 @@ impl Embedding {
         let chosen = models::choose(&settings, &self.house.dirs, Some(&self.metadata));
         self.wish = wish;
         self.models = begin(&self.house, &self.encoder, chosen);
-        self.refused.clear();
-        self.house.problems.clear(REFUSED);
+        let space = self.models.wanted.identity().space();
+        self.refused.change(space, &self.house.problems);
+        self.failing.clear();
+        self.house.problems.clear(FAILING);
         Some(self.models())
     }
 
-    /// Names the notes of which the model does not take a text.
-    fn name_refused<'a>(&mut self, made: impl Iterator<Item = (&'a VaultPath, Option<&'a str>)>) {
-        for (path, why) in made {
-            match why {
-                Some(why) => drop(self.refused.insert(path.clone(), why.to_owned())),
-                None => drop(self.refused.remove(path)),
-            }
+    /// Names the notes that something is wrong with.
+    fn name_odd(&mut self, index: &Index, made: &Made) {
+        let problems = &self.house.problems;
+        self.refused.take(index.made_of(made), problems);
+        let before = self.failing.len();
+        for (card, _) in index.made_of(made) {
+            self.failing.remove(&card.path);
         }
-        self.tell_refused();
-    }
-
-    /// Forgets those that are gone.
-    fn forget_refused(&mut self, view: &IndexView) {
-        let before = self.refused.len();
-        self.refused.retain(|path, _| view.note(path).is_some());
-        if self.refused.len() < before {
-            self.tell_refused();
+        let failing = index.failing_of(made);
+        if let Some((card, why)) = failing {
+            self.failing.insert(card.path.clone(), (card.blob, why.to_owned()));
+        }
+        if failing.is_some() || self.failing.len() < before {
+            self.tell_failing();
         }
     }
 
-    fn tell_refused(&self) {
-        let Some((path, why)) = self.refused.iter().next() else {
-            self.house.problems.clear(REFUSED);
+    /// Forgets those that are gone, or other notes by now.
+    fn forget_gone(&mut self, view: &IndexView) {
+        self.refused.forget_gone(view, &self.house.problems);
+        let before = self.failing.len();
+        let lives = |path: &VaultPath, blob| view.note(path).is_some_and(|it| it.blob == blob);
+        self.failing.retain(|path, (blob, _)| lives(path, *blob));
+        if self.failing.len() < before {
+            self.tell_failing();
+        }
+    }
+
+    fn tell_failing(&self) {
+        let Some((path, (_, why))) = self.failing.iter().next() else {
+            self.house.problems.clear(FAILING);
             return;
         };
-        let more = match self.refused.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let what = format!("The model does not take a text of `{path}`{more}: {why}");
-        let remedy = "Words find it all the same; an edit of the note asks again.";
-        self.house.problems.report(REFUSED, Level::Note, &what, remedy);
+        let more = and_more(self.failing.len());
+        let what = format!("The model fails on `{path}`{more} and answers for others: {why}");
+        let remedy = "Words find it all the same; it is asked again by itself, ever more rarely, and \
+                      at once after an edit.";
+        self.house.problems.report(FAILING, Level::Note, &what, remedy);
     }
 }
 
@@ -140,7 +153,7 @@ impl Indexer {
             self.publish_vectors(index);
         }
         if let Some(made) = embedding.encoder.take_made() {
-            embedding.name_refused(index.made_of(&made));
+            embedding.name_odd(index, &made);
             // What failed before is over when it goes well.
             match index.take_made(made) {
                 Ok(()) if !backoff.is_waiting() => {}
@@ -148,9 +161,7 @@ impl Indexer {
             }
             self.publish_vectors(index);
         }
-        if !embedding.refused.is_empty() {
-            embedding.forget_refused(&index.view());
-        }
+        embedding.forget_gone(&index.view());
         let encoder = &embedding.encoder;
         if encoder.is_free() {
             match index.task() {

@@ -24,6 +24,8 @@ use crate::index::{Made, Task};
 /// The first pause after a failure; it doubles up to [`MOST_PAUSE`].
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 const MOST_PAUSE: Duration = Duration::from_secs(300);
+/// So many new notes in a row that it fails on are no fault of theirs.
+const MOST_IN_A_ROW: u32 = 3;
 /// How long the thread sleeps when nothing is owed.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -76,6 +78,14 @@ struct Memory {
     said: Option<String>,
     /// Whether the last failure was one of notes, which a `ping` says nothing of.
     has_work_failed: bool,
+    /// So many tasks failed one after the other while a `ping` was answered.
+    in_a_row: u32,
+}
+
+impl Memory {
+    fn of(round: u64) -> Self {
+        Self { round, pause: LEAST_PAUSE, said: None, has_work_failed: false, in_a_row: 0 }
+    }
 }
 
 impl Encoder {
@@ -102,6 +112,12 @@ impl Encoder {
         {
             tracing::warn!(err = told(&err), "vectors that were paid for are not kept");
         }
+    }
+
+    /// How the model is that is asked; asks it, for as long as a check may take.
+    pub fn health(&self) -> Health {
+        let serving = self.state().serving.clone();
+        serving.as_ref().map_or(Health::Ok, health_of)
     }
 
     /// Whether it takes a task now.
@@ -153,8 +169,7 @@ impl Encoder {
 
     /// Works until stopped.
     pub fn run(self) {
-        let mut memory =
-            Memory { round: 0, pause: LEAST_PAUSE, said: None, has_work_failed: false };
+        let mut memory = Memory::of(0);
         loop {
             let turn = self.next(&mut memory);
             let (serving, task) = match turn {
@@ -183,12 +198,7 @@ impl Encoder {
             }
             let now = clock::now();
             if state.round != memory.round {
-                *memory = Memory {
-                    round: state.round,
-                    pause: LEAST_PAUSE,
-                    said: None,
-                    has_work_failed: false,
-                };
+                *memory = Memory::of(state.round);
                 self.house.problems.clear(FAILS);
                 self.house.problems.clear(CACHE);
             }
@@ -213,15 +223,7 @@ impl Encoder {
     }
 
     fn check(&self, serving: &Serving, memory: &mut Memory) {
-        let checked = catch_unwind(AssertUnwindSafe(|| match (serving.check, &serving.local) {
-            (Some(limit), _) => check_health(&*serving.model, limit),
-            (None, Some(local)) => match local.load() {
-                Ok(()) => Health::Ok,
-                Err(err) => Health::Failed(err),
-            },
-            (None, None) => Health::Ok,
-        }));
-        let health = checked.unwrap_or_else(|_| Health::Failed(fault()));
+        let health = health_of(serving);
         if serving.check.is_some() {
             let line = health.line(&self.house.vault);
             if memory.said.as_ref() != Some(&line) {
@@ -264,11 +266,23 @@ impl Encoder {
             let state = self.state();
             state.is_stopped || state.round != round
         };
-        let (made, failed) = match catch_unwind(AssertUnwindSafe(|| task.run(&is_over))) {
+        let is_again = task.is_again();
+        let (mut made, mut failed) = match catch_unwind(AssertUnwindSafe(|| task.run(&is_over))) {
             Ok((made, failed)) => (Some(made), failed),
             Err(_) => (None, Some(fault())),
         };
         self.keep(serving);
+        let mut are_notes_odd = false;
+        if let Some(made) = &mut made {
+            match &failed {
+                Some(err) if !is_over() => match blame(made, err, &|| health_of(serving)) {
+                    Some(of_model) => failed = Some(of_model),
+                    None => are_notes_odd = true,
+                },
+                None if memory.has_work_failed => made.is_recovery(),
+                Some(_) | None => {}
+            }
+        }
         {
             let mut state = self.state();
             state.is_busy = false;
@@ -279,12 +293,15 @@ impl Encoder {
         match failed {
             // What it said was asked of another one.
             Some(_) if is_over() => {}
+            // The indexer names them.
+            Some(_) if are_notes_odd && is_again => {}
+            Some(_) if are_notes_odd && memory.in_a_row + 1 < MOST_IN_A_ROW => memory.in_a_row += 1,
             Some(err) => {
                 memory.has_work_failed = true;
                 self.failed(serving, &err, memory);
             }
             None => {
-                memory.has_work_failed = false;
+                (memory.has_work_failed, memory.in_a_row) = (false, 0);
                 memory.pause = LEAST_PAUSE;
                 self.house.problems.clear(FAILS);
             }
@@ -333,6 +350,40 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How it is.
+pub(super) fn health_of(serving: &Serving) -> Health {
+    let checked = catch_unwind(AssertUnwindSafe(|| match (serving.check, &serving.local) {
+        (Some(limit), _) => check_health(&*serving.model, limit),
+        (None, Some(local)) => match local.load() {
+            Ok(()) => Health::Ok,
+            Err(err) => Health::Failed(err),
+        },
+        (None, None) => Health::Ok,
+    }));
+    checked.unwrap_or_else(|_| Health::Failed(fault()))
+}
+
+/// Finds out whether the model answers others, which what was made is told; `Some` is what is wrong
+/// with the model.
+pub(super) fn blame(
+    made: &mut Made,
+    err: &EmbedError,
+    health: &dyn Fn() -> Health,
+) -> Option<EmbedError> {
+    let of_model = match err.may_be_the_text() {
+        true => match health() {
+            Health::Ok => None,
+            Health::Failed(err) => Some(err),
+        },
+        false => Some(err.clone()),
+    };
+    match &of_model {
+        Some(_) => made.blame_model(),
+        None => made.blame_notes(err.to_string()),
+    }
+    of_model
 }
 
 fn fault() -> EmbedError {

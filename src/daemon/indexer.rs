@@ -72,7 +72,7 @@ struct Work {
 #[derive(Clone)]
 pub struct Indexer {
     pub(super) house: House,
-    encoder: Encoder,
+    pub(super) encoder: Encoder,
     pub(super) front: Arc<Mutex<Front>>,
     stop: Arc<AtomicBool>,
 }
@@ -247,9 +247,12 @@ impl Indexer {
                 work.index = None;
                 return Ok(());
             }
-            if let Some(scope) = self.reindex(index, layout, metadata) {
+            if let Some((scope, built)) = self.reindex(index, layout, metadata) {
                 // What it was built from is behind what is here: the rest follows when it is open.
                 let placed = work.index.take().map_or(Ok(()), |it| it.take_over(scope));
+                if placed.is_ok() && scope.has_vectors() {
+                    embedding.refused.replace(built.refused, &self.house.problems);
+                }
                 self.reindexed(scope, placed.map_err(Into::into), &work.metadata);
                 work.is_suspect = false;
                 return Ok(());

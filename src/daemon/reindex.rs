@@ -9,14 +9,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::base::fs::{self, PathError};
-use crate::base::trouble::told;
 use crate::base::{clock, fault};
 use crate::config::{Dirs, Settings};
 use crate::daemon::changes::{changed_since, indexed, update_or_name};
+use crate::daemon::encoder::health_of;
 use crate::daemon::models::{self, Chosen};
+use crate::daemon::refused::{self, RefusedNote, and_more};
+use crate::daemon::reindex_vectors::{Asks, lack_no_vectors};
+use crate::embed::Health;
 use crate::history::{ReadError, Reader};
 use crate::index::{Beside, Index, IndexError, Opened, Scope, VectorsError};
 use crate::render::counted;
@@ -33,29 +36,61 @@ struct State {
     wanted: Option<Scope>,
     is_running: bool,
     is_called_off: bool,
+    /// Whether what was built is being put in place: it is too late to call it off.
+    is_placed: bool,
     progress: Stage,
     /// What became of the build, until the indexer takes it.
-    built: Option<Result<(), BuildError>>,
+    built: Option<Result<Built, BuildError>>,
+}
+
+/// What was built beside an index.
+#[derive(Debug, Default)]
+pub struct Built {
+    /// Notes of which the model does not take a text.
+    pub refused: Vec<RefusedNote>,
+}
+
+/// What became of calling one off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallOff {
+    /// There is none.
+    None,
+    Done(Scope),
+    /// What was built is being put in place.
+    TooLate(Scope),
+}
+
+/// What the indexer has to do about one.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Nothing,
+    Begin(Scope),
+    /// It is whole: nobody can call it off any more.
+    Place(Scope, Built),
+    Failed(Scope, BuildError),
 }
 
 /// How far it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stage {
     pub done: usize,
     pub all: usize,
     /// Whether only vectors are lacking, which a model takes its time for.
     pub is_at_vectors: bool,
+    /// Why it does not go on right now.
+    pub waits_for: Option<String>,
 }
 
 impl Stage {
     /// For people.
-    pub fn text(self) -> String {
-        let Self { done, all, is_at_vectors } = self;
-        match (all, is_at_vectors) {
+    pub fn text(&self) -> String {
+        let Self { done, all, is_at_vectors, waits_for } = self;
+        let text = match (all, is_at_vectors) {
             (0, _) => "begins".to_owned(),
             (_, true) => format!("vectors of {done} of {all} notes"),
             (_, false) => format!("{done} of {all} notes"),
-        }
+        };
+        waits_for.as_ref().map_or_else(|| text.clone(), |why| format!("{text}; {why}"))
     }
 }
 
@@ -64,6 +99,8 @@ impl Stage {
 pub enum BuildError {
     #[error("Called off")]
     CalledOff,
+    #[error("The vault was away")]
+    Away,
     #[error(transparent)]
     Index(#[from] IndexError),
     #[error(transparent)]
@@ -83,7 +120,7 @@ impl BuildError {
             Self::Index(err) => err.hint(),
             Self::Vectors(err) => err.hint(),
             Self::History(err) => Some(err.hint()),
-            Self::CalledOff | Self::NoThread(_) | Self::Fault => None,
+            Self::CalledOff | Self::Away | Self::NoThread(_) | Self::Fault => None,
         };
         let again = "The old index goes on; ask again with `remd reindex`.";
         own.map_or_else(|| again.to_owned(), |it| format!("{it} {again}"))
@@ -94,11 +131,8 @@ impl BuildError {
 pub const SCOPES: [&str; 4] = Scope::NAMES;
 /// What is asked for lies here until it is done.
 const WANTED: &str = "reindex.wanted";
-/// A model that gives nothing for this long ends it.
+/// A command is not kept for longer than this by a model that gives nothing.
 const MOST_PATIENCE: Duration = Duration::from_secs(600);
-/// Between two questions to a model that gave nothing.
-const PAUSE: Duration = Duration::from_secs(2);
-const STEP: Duration = Duration::from_millis(200);
 
 fn marker(metadata: &Path) -> PathBuf {
     metadata.join(WANTED)
@@ -113,20 +147,23 @@ impl Reindex {
     ) -> Result<Result<(), (Scope, Stage)>, PathError> {
         let mut state = self.lock();
         if let Some(wanted) = state.wanted {
-            return Ok(Err((wanted, state.progress)));
+            return Ok(Err((wanted, state.progress.clone())));
         }
         fs::write_atomic(&marker(metadata), scope.name().as_bytes())?;
         *state = State { wanted: Some(scope), ..State::default() };
         Ok(Ok(()))
     }
 
-    /// Calls off the one under way, if there is one.
-    pub fn call_off(&self, metadata: &Path) -> Result<Option<Scope>, PathError> {
+    /// Calls off the one under way, if there is one and it is not too late.
+    pub fn call_off(&self, metadata: &Path) -> Result<CallOff, PathError> {
         let mut state = self.lock();
-        let Some(scope) = state.wanted else { return Ok(None) };
+        let Some(scope) = state.wanted else { return Ok(CallOff::None) };
+        if state.is_placed {
+            return Ok(CallOff::TooLate(scope));
+        }
         remove_marker(metadata)?;
         state.is_called_off = true;
-        Ok(Some(scope))
+        Ok(CallOff::Done(scope))
     }
 
     /// Takes up what an agent before was asked for and did not end.
@@ -146,29 +183,37 @@ impl Reindex {
     /// What is asked for, and how far it is.
     pub fn under_way(&self) -> Option<(Scope, Stage)> {
         let state = self.lock();
-        state.wanted.filter(|_| !state.is_called_off).map(|it| (it, state.progress))
+        state.wanted.filter(|_| !state.is_called_off).map(|it| (it, state.progress.clone()))
     }
 
-    pub(super) fn wanted(&self) -> Option<Scope> {
-        self.lock().wanted
-    }
-
-    /// Whether a thread is at it.
-    pub(super) fn is_running(&self) -> bool {
-        self.lock().is_running
+    /// What is to be done about it now; `is_there`: whether the vault is.
+    pub(super) fn turn(&self, is_there: bool) -> Turn {
+        let mut state = self.lock();
+        let Some(scope) = state.wanted else { return Turn::Nothing };
+        match state.built.take() {
+            Some(_) if state.is_called_off => Turn::Failed(scope, BuildError::CalledOff),
+            Some(Ok(built)) => {
+                state.is_placed = true;
+                Turn::Place(scope, built)
+            }
+            // It begins anew when the vault is back.
+            Some(Err(BuildError::Away)) => {
+                (state.is_running, state.progress) = (false, Stage::default());
+                match is_there {
+                    true => Turn::Begin(scope),
+                    false => Turn::Nothing,
+                }
+            }
+            Some(Err(err)) => Turn::Failed(scope, err),
+            None if state.is_running => Turn::Nothing,
+            None if state.is_called_off => Turn::Failed(scope, BuildError::CalledOff),
+            None if is_there => Turn::Begin(scope),
+            None => Turn::Nothing,
+        }
     }
 
     pub(super) fn begin(&self) {
         self.lock().is_running = true;
-    }
-
-    pub(super) fn is_called_off(&self) -> bool {
-        self.lock().is_called_off
-    }
-
-    /// What became of the build, once.
-    pub(super) fn take_built(&self) -> Option<Result<(), BuildError>> {
-        self.lock().built.take()
     }
 
     /// It is over: another may be asked for.
@@ -179,27 +224,44 @@ impl Reindex {
     }
 
     /// Builds beside the index, to the end; for a thread of its own. `is_there` says whether the
-    /// vault still is, `wake` is called when the indexer has to look.
+    /// vault still is, `health` how the model is, `wake` is called when the indexer has to look.
     pub(super) fn run(
         &self,
         beside: &Beside,
         reader: &Reader,
         layout: &Layout,
         is_there: &dyn Fn() -> bool,
+        health: &dyn Fn() -> Health,
         wake: &dyn Fn(),
     ) {
         let building = std::panic::AssertUnwindSafe(|| {
-            build(beside, reader, layout, &|stage| is_there() && self.go_on(stage))
+            let asks = Asks { health, patience: None };
+            build(beside, reader, layout, &asks, &|stage| match is_there() {
+                true => self.go_on(stage),
+                false => Err(BuildError::Away),
+            })
         });
         let built = std::panic::catch_unwind(building).unwrap_or(Err(BuildError::Fault));
+        let built = match built {
+            // What it met then is no fault of what is there.
+            Err(BuildError::CalledOff) => Err(BuildError::CalledOff),
+            Err(_) if !is_there() => Err(BuildError::Away),
+            built => built,
+        };
+        if let Err(BuildError::Away) = built {
+            tracing::info!(scope = beside.scope().name(), "a reindex waits for the vault");
+        }
         self.lock().built = Some(built);
         wake();
     }
 
-    fn go_on(&self, stage: Stage) -> bool {
+    fn go_on(&self, stage: Stage) -> Result<(), BuildError> {
         let mut state = self.lock();
         state.progress = stage;
-        !state.is_called_off
+        match state.is_called_off {
+            true => Err(BuildError::CalledOff),
+            false => Ok(()),
+        }
     }
 
     // Whatever a panic interrupted, each field is whole.
@@ -273,6 +335,7 @@ pub fn here(
     if let Some(local) = serving.as_ref().and_then(|it| it.local.as_ref()) {
         local.load()?;
     }
+    let space = serving.as_ref().map(|it| it.model.identity().space());
     let (mut index, opened) = match Index::open_with_models(&metadata, layout, models) {
         Err(IndexError::Busy) => return Ok(Ended::Busy),
         opened => opened?,
@@ -298,23 +361,38 @@ pub fn here(
         .collect::<Result<Vec<_>, _>>()?;
     index.apply(updates, head)?;
     let beside = index.beside(scope).ok_or(IndexError::NotBuilt)?;
-    let built = build(&beside, &reader, layout, &|stage| {
-        progress(if stage.is_at_vectors { "vectors" } else { "indexing" }, stage.done, stage.all);
-        true
+    let health = || serving.as_ref().map_or(Health::Ok, health_of);
+    let asks = Asks { health: &health, patience: Some(MOST_PATIENCE) };
+    let built = build(&beside, &reader, layout, &asks, &|stage| {
+        let what = if stage.is_at_vectors { "vectors" } else { "indexing" };
+        progress(stage.waits_for.as_deref().unwrap_or(what), stage.done, stage.all);
+        Ok(())
     });
-    if let Some(cached) = serving.and_then(|it| it.cached) {
+    if let Some(cached) = serving.as_ref().and_then(|it| it.cached.as_ref()) {
         cached.flush()?;
     }
-    match built {
-        Ok(()) => index.take_over(scope)?,
+    let built = match built {
+        Ok(built) => built,
         Err(err) => {
             Index::clear_beside(&metadata)?;
             return Err(err.into());
         }
+    };
+    index.take_over(scope)?;
+    let mut said = done(scope, all);
+    if let (Some(space), Some(first)) =
+        (space.filter(|_| scope.has_vectors()), built.refused.first())
+    {
+        let more = and_more(built.refused.len());
+        said.push_str(&format!(
+            " The model does not take a text of `{}`{more}: {}.",
+            first.path, first.why
+        ));
+        refused::keep(&metadata, space, built.refused);
     }
     // What an agent was asked for and did not end is done with it.
     remove_marker(&metadata)?;
-    Ok(Ended::Done(done(scope, all)))
+    Ok(Ended::Done(said))
 }
 
 fn remove_marker(metadata: &Path) -> Result<(), PathError> {
@@ -330,59 +408,24 @@ pub fn build(
     beside: &Beside,
     reader: &Reader,
     layout: &Layout,
-    goes_on: &dyn Fn(Stage) -> bool,
-) -> Result<(), BuildError> {
+    asks: &Asks<'_>,
+    goes_on: &dyn Fn(Stage) -> Result<(), BuildError>,
+) -> Result<Built, BuildError> {
     let started = clock::now();
     let notes = indexed(reader, beside.at(), layout)?;
     let all = notes.len();
     let mut index = beside.open()?;
     let mut rebuild = index.begin_rebuild(all)?;
     for (done, (path, entry)) in notes.into_iter().enumerate() {
-        if !goes_on(Stage { done, all, is_at_vectors: false }) {
-            return Err(BuildError::CalledOff);
-        }
+        goes_on(Stage { done, all, ..Stage::default() })?;
         fault::hold("reindex.note");
         fault::point("reindex.note");
         rebuild.take(update_or_name(reader, path, Some(entry), layout)?)?;
     }
     rebuild.end(beside.at())?;
-    lack_no_vectors(&mut index, all, goes_on)?;
+    let refused = lack_no_vectors(&mut index, all, asks, goes_on)?;
     index.rest()?;
     let took_ms = (clock::now() - started).as_millis();
     tracing::info!(scope = beside.scope().name(), notes = all, took_ms, "built anew");
-    Ok(())
-}
-
-/// Waits for a model that takes its time, within bounds.
-fn lack_no_vectors(
-    index: &mut Index,
-    all: usize,
-    goes_on: &dyn Fn(Stage) -> bool,
-) -> Result<(), BuildError> {
-    let mut fails_since: Option<Instant> = None;
-    while index.owes_vectors() {
-        let missing = index.view().vectors().map_or(0, |it| it.missing);
-        let stage = Stage { done: all.saturating_sub(missing), all, is_at_vectors: true };
-        if !goes_on(stage) {
-            return Err(BuildError::CalledOff);
-        }
-        match index.tend_vectors(clock::now() + STEP) {
-            Ok(()) => fails_since = None,
-            Err(err) => {
-                let since = *fails_since.get_or_insert(clock::now());
-                if !err.is_transient() || clock::now() - since >= MOST_PATIENCE {
-                    return Err(err.into());
-                }
-                tracing::debug!(err = told(&err), "no vectors yet");
-                let until = clock::now() + PAUSE;
-                while clock::now() < until {
-                    if !goes_on(stage) {
-                        return Err(BuildError::CalledOff);
-                    }
-                    std::thread::sleep(STEP);
-                }
-            }
-        }
-    }
-    Ok(())
+    Ok(Built { refused })
 }

@@ -8,10 +8,11 @@
 
 use std::path::Path;
 
+use crate::base::fault;
 use crate::base::trouble::told;
 use crate::daemon::indexer::Indexer;
 use crate::daemon::problems::Level;
-use crate::daemon::reindex::BuildError;
+use crate::daemon::reindex::{BuildError, Built, Turn};
 use crate::index::{Index, Scope};
 use crate::vault::Layout;
 
@@ -33,31 +34,37 @@ impl Indexer {
         }
     }
 
-    /// Begins what is asked for; gives its scope when what was built is to be put in place.
-    pub(super) fn reindex(&self, index: &Index, layout: &Layout, metadata: &Path) -> Option<Scope> {
+    /// Begins what is asked for; gives its scope, and what was built, when that is to be put in place.
+    pub(super) fn reindex(
+        &self,
+        index: &Index,
+        layout: &Layout,
+        metadata: &Path,
+    ) -> Option<(Scope, Built)> {
         let reindex = &self.house.reindex;
-        let scope = reindex.wanted()?;
-        match reindex.take_built() {
-            Some(Ok(())) if !reindex.is_called_off() => return Some(scope),
-            Some(built) => {
-                self.reindexed(scope, built.and(Err(BuildError::CalledOff)), metadata);
+        let scope = match reindex.turn(self.house.is_vault_there()) {
+            Turn::Nothing => return None,
+            Turn::Place(scope, built) => {
+                tracing::info!(scope = scope.name(), "putting it in place");
+                fault::hold("reindex.placing");
+                return Some((scope, built));
+            }
+            Turn::Failed(scope, err) => {
+                self.reindexed(scope, Err(err), metadata);
                 return None;
             }
-            None if reindex.is_running() => return None,
-            None => {}
-        }
-        if reindex.is_called_off() {
-            self.reindexed(scope, Err(BuildError::CalledOff), metadata);
-            return None;
-        }
+            Turn::Begin(scope) => scope,
+        };
         // While it is not whole it is built or looked at already; then it is begun.
         let beside = index.beside(scope)?;
         reindex.begin();
         let (house, layout) = (self.house.clone(), layout.clone());
+        let encoder = self.encoder.clone();
         let building = move || {
             let wake = || house.ledger.update(|_| {});
             let is_there = || house.is_vault_there();
-            house.reindex.run(&beside, &house.reader, &layout, &is_there, &wake);
+            let health = || encoder.health();
+            house.reindex.run(&beside, &house.reader, &layout, &is_there, &health, &wake);
         };
         let spawned = std::thread::Builder::new().name("reindexer".to_owned()).spawn(building);
         match spawned {

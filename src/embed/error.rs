@@ -67,6 +67,23 @@ impl EmbedError {
         }
     }
 
+    /// Whether it may lie in what was asked, so that another question might be answered.
+    pub fn may_be_the_text(&self) -> bool {
+        match self {
+            Self::Timeout(_)
+            | Self::Refused { .. }
+            | Self::Server { .. }
+            | Self::Transport(_)
+            | Self::Answer(_) => true,
+            Self::RateLimited { .. }
+            | Self::Quota(_)
+            | Self::Denied { .. }
+            | Self::Dimension { .. }
+            | Self::Unusable(_)
+            | Self::Busy => false,
+        }
+    }
+
     /// What the person at the keyboard can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {

@@ -52,7 +52,8 @@ impl Scope {
         [Self::All, Self::Bm25, Self::Embedding, Self::Tag].into_iter().find(|it| it.name() == name)
     }
 
-    fn has_vectors(self) -> bool {
+    /// Whether the vectors are among it.
+    pub fn has_vectors(self) -> bool {
         matches!(self, Self::All | Self::Embedding)
     }
 

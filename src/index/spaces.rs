@@ -121,7 +121,7 @@ impl Spaces {
                 self.shown = next;
             }
         }
-        self.turn();
+        self.turn(state);
     }
 
     pub(super) fn meaning(&self) -> Meaning {
@@ -177,7 +177,7 @@ impl Spaces {
         for vectors in self.all_mut().filter(|it| it.is_instant() && it.missing() > 0) {
             made = made.and(vectors.make(state, texts, until));
         }
-        self.turn();
+        self.turn(state);
         made
     }
 
@@ -194,7 +194,7 @@ impl Spaces {
             0 => Ok(()),
             _ => vectors.make(state, texts, until),
         };
-        self.turn();
+        self.turn(state);
         made
     }
 
@@ -218,11 +218,10 @@ impl Spaces {
 
     /// Takes what was made elsewhere.
     pub(super) fn take(&mut self, made: Made, state: &State) {
-        let Made { space, notes, .. } = made;
-        if let Some(vectors) = self.all_mut().find(|it| it.is_of(&space)) {
-            vectors.take(notes, state);
+        if let Some(vectors) = self.all_mut().find(|it| it.is_of(&made.space)) {
+            vectors.take(made, state);
         }
-        self.turn();
+        self.turn(state);
     }
 
     pub(super) fn write(&mut self, state: &State) -> Result<(), VectorsError> {
@@ -239,7 +238,7 @@ impl Spaces {
 
     pub(super) fn tidy_up(&mut self, state: &State) -> Result<(), VectorsError> {
         self.all_mut().try_for_each(|it| it.tidy_up(state))?;
-        if self.next.is_none() && self.shown.missing() == 0 {
+        if self.next.is_none() && self.shown.is_whole(state) {
             self.shown.remove_other_spaces()?;
         }
         Ok(())
@@ -311,9 +310,9 @@ impl Spaces {
         }
     }
 
-    /// Lets the next space take its place, if it has all living notes.
-    fn turn(&mut self) {
-        if let Some(next) = self.next.take_if(|it| it.missing() == 0) {
+    /// Lets the next space take its place, if it has all living notes that it can have.
+    fn turn(&mut self, state: &State) {
+        if let Some(next) = self.next.take_if(|it| it.is_whole(state)) {
             let model = &next.identity().model;
             tracing::info!(model, "the vectors of this model are searched from now on");
             self.shown = next;

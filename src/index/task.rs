@@ -21,6 +21,8 @@ pub struct Task {
     pub(super) space: Space,
     /// The passages of each.
     pub(super) notes: Vec<(u64, Vec<String>)>,
+    /// Whether the model failed on each of them while it answered others.
+    pub(super) is_again: bool,
 }
 
 /// What a task is for: a folder of vectors, and the index that it belongs to.
@@ -46,6 +48,39 @@ pub struct Made {
     pub(super) notes: BTreeMap<u64, Vec<Row>>,
     /// Notes of which the model does not take a text, and why: they have the vectors of the rest.
     pub(super) refused: BTreeMap<u64, String>,
+    /// The notes that were asked for.
+    pub(super) asked: Vec<u64>,
+    pub(super) blame: Blame,
+}
+
+/// Whose fault it is that some notes have no vectors yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) enum Blame {
+    #[default]
+    Unknown,
+    /// The model does not answer anybody: it has nothing to do with the notes.
+    Model,
+    /// The model answers others: why it does not answer for these.
+    Notes(String),
+    /// There is none, and the model did not answer before.
+    Recovered,
+}
+
+impl Made {
+    /// What is lacking is lacking because the model answers nobody.
+    pub fn blame_model(&mut self) {
+        self.blame = Blame::Model;
+    }
+
+    /// What is lacking is lacking although the model answers others.
+    pub fn blame_notes(&mut self, why: String) {
+        self.blame = Blame::Notes(why);
+    }
+
+    /// The model answers again.
+    pub fn is_recovery(&mut self) {
+        self.blame = Blame::Recovered;
+    }
 }
 
 /// How long a provider may take for the texts of one step.
@@ -61,6 +96,16 @@ impl Task {
         self.notes.len()
     }
 
+    /// Who is asked.
+    pub fn embedder(&self) -> Arc<dyn Embedder> {
+        Arc::clone(&self.embedder)
+    }
+
+    /// Whether the model failed on each of them while it answered others.
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
     /// Makes them, and says why where not all were made.
     pub fn run(self, is_stopped: &dyn Fn() -> bool) -> (Made, Option<EmbedError>) {
         let passages = self
@@ -70,7 +115,9 @@ impl Task {
         let (mut rows, failed) = make_rows(&*self.embedder, passages, is_stopped);
         let made = self.notes.iter().map(|it| it.0).filter(|it| !rows.lacking.contains(it));
         let notes = made.map(|id| (id, rows.made.remove(&id).unwrap_or_default())).collect();
-        (Made { space: self.space, notes, refused: rows.refused }, failed)
+        let asked = self.notes.iter().map(|it| it.0).collect();
+        let (refused, blame) = (rows.refused, Blame::Unknown);
+        (Made { space: self.space, notes, refused, asked, blame }, failed)
     }
 }
 

@@ -15,10 +15,9 @@ use crate::index::card::Card;
 use crate::index::guard::{Damage, Guard};
 use crate::index::indexer::Index;
 use crate::index::spaces::{Models, NextSpace, Spaces};
-use crate::index::task::{Made, Task};
+use crate::index::task::{Blame, Made, Task};
 use crate::index::vectors::{Vectors, VectorsError};
 use crate::vault::NoteDoc;
-use crate::vault::VaultPath;
 
 impl Index {
     /// Whether there are vectors to make or to write, in steps ([`Self::tend_vectors`]). Nothing is
@@ -107,13 +106,25 @@ impl Index {
     pub fn made_of<'a>(
         &'a self,
         made: &'a Made,
-    ) -> impl Iterator<Item = (&'a VaultPath, Option<&'a str>)> {
+    ) -> impl Iterator<Item = (&'a Card, Option<&'a str>)> {
         let is_ours = self.vectors.as_ref().is_some_and(|it| it.are_of(made));
         let ids = made.notes.keys().filter(move |_| is_ours);
         ids.filter_map(|id| {
             let why = made.refused.get(id).map(String::as_str);
-            Some((&self.state.card_of(*id)?.path, why))
+            Some((&**self.state.card_of(*id)?, why))
         })
+    }
+
+    /// The note that the model failed on while it answers others, with why.
+    pub fn failing_of<'a>(&'a self, made: &'a Made) -> Option<(&'a Card, &'a str)> {
+        let [id] = made.asked[..] else { return None };
+        let is_lacking = !made.notes.contains_key(&id);
+        match &made.blame {
+            Blame::Notes(why) if is_lacking && self.vectors.as_ref()?.are_of(made) => {
+                Some((&**self.state.card_of(id)?, why))
+            }
+            _ => None,
+        }
     }
 
     /// Takes what was made elsewhere. A failure to keep it leaves it to be searched.

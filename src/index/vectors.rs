@@ -9,6 +9,7 @@
 //! its vectors are right or not there; vectors of another space or generation never count.
 
 mod error;
+mod tried;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,8 @@ use crate::index::meaning::Meaning;
 use crate::index::merge::worth_merging;
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
-use crate::index::task::{STEP_LIMIT, Space, Task, is_instant, make_rows};
+use crate::index::task::{Blame, Made, STEP_LIMIT, Space, Task, is_instant, make_rows};
+use crate::index::vectors::tried::Tried;
 use crate::vault::{Chunk, NoteDoc};
 
 pub use error::VectorsError;
@@ -46,10 +48,8 @@ pub(super) struct Vectors {
     tail: Vec<Arc<Rows>>,
     /// Living notes without vectors.
     missing: BTreeSet<u64>,
-    /// How often each of them was asked for in vain.
-    tried: BTreeMap<u64, u32>,
-    /// How many were asked for last, where that is not answered yet.
-    asked: usize,
+    /// Those of them that were asked for in vain.
+    tried: Tried,
     /// Whether one note at a time is asked for: of several one was too much.
     one_by_one: bool,
     /// Whether notes died since the files were last looked at for dead ones.
@@ -91,8 +91,7 @@ impl Vectors {
             disk: Vec::new(),
             tail: Vec::new(),
             missing: BTreeSet::new(),
-            tried: BTreeMap::new(),
-            asked: 0,
+            tried: Tried::default(),
             one_by_one: false,
             has_dead: false,
             next_file: 1,
@@ -110,6 +109,8 @@ impl Vectors {
         let is_ours = *embedder.identity() == self.heading.identity;
         if is_ours {
             self.embedder = Arc::clone(embedder);
+            // Whoever changed its settings mended what was wrong with them.
+            self.tried = Tried::default();
         }
         is_ours
     }
@@ -228,7 +229,7 @@ impl Vectors {
     /// Takes a note's end.
     pub(super) fn remove(&mut self, card: &Card) {
         self.missing.remove(&card.id);
-        self.tried.remove(&card.id);
+        self.tried.forget(card.id);
         self.has_dead = true;
     }
 
@@ -293,13 +294,13 @@ impl Vectors {
         texts: &mut dyn FnMut(&Card) -> Passages,
     ) -> Result<Option<Task>, VectorsError> {
         let (mut notes, mut bytes, mut unread) = (Vec::new(), 0, None);
-        // Few were asked for in vain, and all may be missing.
-        let mut again: Vec<u64> =
-            self.tried.keys().filter(|it| self.missing.contains(it)).copied().collect();
-        again.sort_by_key(|it| self.tried.get(it));
-        let first = self.missing.iter().filter(|it| !self.tried.contains_key(it));
+        // Those that were asked for in vain come last.
+        let first = self.missing.iter().filter(|it| !self.tried.has(**it));
+        let again = self.tried.due(&self.missing);
+        let is_first = first.clone().next().is_some();
         let most = if self.one_by_one { 1 } else { TASK_NOTES };
-        for card in first.chain(&again).filter_map(|it| state.card_of(*it)) {
+        let ids = first.chain(again.iter().filter(|_| !is_first));
+        for card in ids.filter_map(|it| state.card_of(*it)) {
             match texts(card) {
                 Ok(passages) => {
                     let passages = passages.unwrap_or_default();
@@ -315,15 +316,13 @@ impl Vectors {
                 break;
             }
         }
-        for (id, _) in &notes {
-            *self.tried.entry(*id).or_default() += 1;
-        }
-        self.asked = notes.len();
+        let is_again = notes.iter().all(|it| self.tried.is_put_off(it.0));
+        self.tried.ask(notes.iter().map(|it| it.0));
         let (embedder, space) = (Arc::clone(&self.embedder), self.space());
         match (notes.is_empty(), unread) {
             (true, Some(err)) => Err(err),
             (true, None) => Ok(None),
-            (false, _) => Ok(Some(Task { embedder, space, notes })),
+            (false, _) => Ok(Some(Task { embedder, space, notes, is_again })),
         }
     }
 
@@ -338,11 +337,24 @@ impl Vectors {
     }
 
     /// Takes what a task made; notes that are gone, or have theirs, count no more.
-    pub(super) fn take(&mut self, mut made: BTreeMap<u64, Vec<Row>>, state: &State) {
-        self.one_by_one = made.len() < std::mem::take(&mut self.asked);
-        made.retain(|id, _| self.missing.remove(id) && state.card_of(*id).is_some());
-        self.tried.retain(|id, _| !made.contains_key(id));
-        self.show(made);
+    pub(super) fn take(&mut self, made: Made, state: &State) {
+        let Made { mut notes, asked, blame, .. } = made;
+        let lacking: Vec<u64> =
+            asked.iter().filter(|it| !notes.contains_key(it)).copied().collect();
+        self.one_by_one = !lacking.is_empty() && blame != Blame::Model;
+        notes.retain(|id, _| self.missing.remove(id) && state.card_of(*id).is_some());
+        asked.iter().filter(|it| !lacking.contains(it)).for_each(|it| self.tried.forget(*it));
+        self.tried.blame(&lacking, asked.len() == 1, &blame);
+        self.show(notes);
+    }
+
+    /// Whether no note lacks vectors but a few that the model was asked for in vain, and will be again.
+    pub(super) fn is_whole(&self, state: &State) -> bool {
+        let missing = self.missing.len();
+        let all = state.cards().count();
+        let is_left = |it: &u64| self.tried.is_put_off(*it);
+        missing == 0
+            || (missing < all && missing <= (all / 10).max(1) && self.missing.iter().all(is_left))
     }
 
     /// Puts what is in memory into a file.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::house::wait_for;
+use crate::house::{House, wait_for};
 use crate::providers::server::{Act, Request, Server, say, texts};
 use crate::providers::{
     answer, first, house, openai, problem, sent, settings, vectors, wait_for_model,
@@ -200,4 +200,126 @@ fn a_text_that_is_too_long_costs_no_neighbour_and_is_not_sent_for_ever_h06() {
     assert_eq!(server.requests().len(), asked + 1);
     let notes = house.status()["index"]["notes"].as_u64().unwrap();
     assert!(vectors(&house)["vectors"].as_u64().unwrap() >= notes, "each has one at least");
+}
+
+/// An answer with a vector for each text, but for those with these words.
+fn fails_on(request: &Request, silent: &str, zero: &str) -> Act {
+    let texts = texts(&request.body);
+    if texts.iter().any(|it| it.contains(silent)) {
+        return Act::Say(200, Vec::new(), "<html>out of memory</html>".to_owned());
+    }
+    let vector = |text: &String| match text.contains(zero) {
+        true => json!([0, 0, 0]),
+        false => json!([1, 0.5, text.len() % 7]),
+    };
+    let data: Vec<_> =
+        (0..texts.len()).map(|at| json!({"index": at, "embedding": vector(&texts[at])})).collect();
+    Act::Say(200, Vec::new(), json!({"data": data}).to_string())
+}
+
+/// A note that a provider fails on is named, keeps no other from its vectors and no space from its
+/// turn, is not asked for without a pause, and has its vectors when the provider is better.
+#[test]
+fn a_note_that_a_provider_fails_on_stands_in_nobody_s_way_and_recovers() {
+    let is_better = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&is_better);
+    let server = Server::start(move |request, _| match now.load(Ordering::SeqCst) {
+        0 => fails_on(request, "sorrel", "\u{0}"),
+        _ => fails_on(request, "\u{0}", "\u{0}"),
+    });
+    let house = house("");
+    for number in 0..20 {
+        house.write(format!("n/{number:02}.md"), format!("# Note {number}\n\nText {number}.\n"));
+    }
+    house.write("a.md", "# First of all\n\nA sorrel.\n");
+    house.settle();
+    settings(&house, &openai(&server, 3));
+    assert_eq!(house.run(["reload"]).code, 0);
+    wait_for("the others' vectors", || {
+        let vectors = vectors(&house);
+        vectors["model"] == "m3" && vectors["missing"] == 1 && vectors["next"].is_null()
+    });
+    wait_for("its name", || problem(&house, "embedding-notes").is_some());
+    let said = problem(&house, "embedding-notes").unwrap().to_string();
+    assert!(said.contains("`a.md`") && said.contains("answers for others"), "{said}");
+    assert!(problem(&house, "embedding").is_none(), "the provider is well: {said}");
+    // Who comes now has its turn at once, however long the other one waits.
+    house.write("late.md", "# Late\n\nIt came later.\n");
+    house.settle();
+    wait_for("its vectors", || vectors(&house)["missing"] == 1);
+    assert_eq!(first(&house, "sorrel"), "a.md");
+    let asked = sent(&server).iter().filter(|it| it.contains("sorrel")).count();
+    assert!(asked < 30, "it is asked for ever more rarely, not {asked} times");
+    is_better.store(1, Ordering::SeqCst);
+    wait_for("its vectors", || vectors(&house)["missing"] == 0);
+    wait_for("the end of the problem", || problem(&house, "embedding-notes").is_none());
+}
+
+/// The index made anew asks in batches, goes on over what the provider refuses and says so, waits
+/// for one that is away and says that, too; and a restart forgets no name.
+#[test]
+fn a_reindex_goes_on_over_what_a_provider_refuses_and_names_it_over_restarts() {
+    let mode = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&mode);
+    let server = Server::start(move |request, _| match now.load(Ordering::SeqCst) {
+        1 => Act::Say(500, Vec::new(), "{}".to_owned()),
+        _ => fails_on(request, "\u{0}", "sorrel"),
+    });
+    // Nothing that was paid for is kept, so that all is asked for anew.
+    let config = openai(&server, 3) + "  enable_cache: false\n";
+    let mut house = house(&config);
+    for number in 0..20 {
+        house.write(format!("n/{number:02}.md"), format!("# Note {number}\n\nText {number}.\n"));
+    }
+    house.write("a.md", "# First of all\n\nA sorrel.\n");
+    house.settle();
+    wait_for_model(&house, "m3");
+    let is_named = |house: &House| {
+        problem(house, "embedding-refused").is_some_and(|it| it.to_string().contains("`a.md`"))
+    };
+    wait_for("its name", || is_named(&house));
+    // Anew, while the provider is away at first.
+    mode.store(1, Ordering::SeqCst);
+    assert_eq!(house.run(["reindex", "--scope", "embedding"]).code, 0);
+    let under_way = |house: &House| house.status()["index"]["reindex"]["text"].to_string();
+    wait_for("why it does not go on", || under_way(&house).contains("asked again in"));
+    assert!(under_way(&house).contains("server failed (500)"), "{}", under_way(&house));
+    let asked = server.requests().len();
+    mode.store(0, Ordering::SeqCst);
+    wait_for("its end", || house.status()["index"]["reindex"].is_null());
+    let batches = server.requests()[asked..].iter().filter(|it| texts(&it.body).len() > 1).count();
+    assert!((1..10).contains(&batches), "{batches} requests for 24 notes");
+    wait_for("its name", || is_named(&house));
+    assert!(problem(&house, "reindex").is_none());
+    assert_eq!(vectors(&house)["missing"], 0);
+    // Called off while the provider keeps everybody waiting.
+    mode.store(1, Ordering::SeqCst);
+    assert_eq!(house.run(["reindex"]).code, 0);
+    wait_for("why it does not go on", || under_way(&house).contains("asked again in"));
+    assert_eq!(house.run(["reindex", "--cancel"]).code, 0);
+    mode.store(0, Ordering::SeqCst);
+    wait_for("another can be asked for", || house.run(["reindex", "--scope", "tag"]).code == 0);
+    wait_for("its end", || house.status()["index"]["reindex"].is_null());
+    // After a stop and after a kill.
+    house.stop();
+    house.start();
+    wait_for("its name after a restart", || is_named(&house));
+    house.kill();
+    house.start();
+    wait_for("its name after a kill", || is_named(&house));
+    // As a command, too.
+    house.stop();
+    let said = house.run(["reindex", "--scope", "embedding"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("does not take a text of `a.md`"), "{}", said.stderr);
+    house.start();
+    wait_for("its name", || is_named(&house));
+    house.write("a.md", "# First of all\n\nA bean.\n");
+    house.settle();
+    wait_for("its end", || problem(&house, "embedding-refused").is_none());
+    house.stop();
+    house.start();
+    house.settle();
+    wait_for_model(&house, "m3");
+    assert!(problem(&house, "embedding-refused").is_none());
 }

@@ -163,6 +163,51 @@ fn one_that_is_called_off_leaves_everything_as_it_was() {
     assert_ne!(folders(&house)["keyword_index"], now["keyword_index"]);
 }
 
+/// The vault is away for a moment, as a disk that is plugged in again: it begins anew by itself.
+#[test]
+fn one_whose_vault_is_away_for_a_moment_goes_on_when_it_is_back() {
+    let (house, hold) = held();
+    let before = folders(&house);
+    fs::write(&hold, "").unwrap();
+    assert_eq!(house.run(["reindex", "--scope", "bm25"]).code, 0);
+    wait_for("its beginning", || house.status()["index"]["reindex"]["all"] == 17);
+    let away = house.root().join("away");
+    fs::rename(&house.vault, &away).unwrap();
+    fs::remove_file(&hold).unwrap();
+    wait_for("somebody to notice", || house.log().contains("a reindex waits for the vault"));
+    fs::rename(&away, &house.vault).unwrap();
+    wait_for("it is whole", || {
+        house.log().contains("the index built anew is in use") && !is_under_way(&house)
+    });
+    house.settle_and_check();
+    assert_ne!(folders(&house)["keyword_index"], before["keyword_index"]);
+    check(&house);
+    check_clean(&house);
+}
+
+/// Nobody hears that all stays as it was while it does not.
+#[test]
+fn who_calls_it_off_too_late_is_told_so() {
+    let (mut house, _) = held();
+    let before = folders(&house);
+    house.stop();
+    let hold = house.root().join("hold");
+    house.env("REMD_HOLD", &format!("reindex.placing:{}", hold.display())).start();
+    house.settle();
+    fs::write(&hold, "").unwrap();
+    assert_eq!(house.run(["reindex", "--scope", "bm25"]).code, 0);
+    wait_for("it to be too late", || house.log().contains("putting it in place"));
+    let said = house.run(["reindex", "--cancel"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("It is too late: the index of words"), "{}", said.stderr);
+    fs::remove_file(&hold).unwrap();
+    wait_for_its_end(&house);
+    house.settle_and_check();
+    assert_ne!(folders(&house)["keyword_index"], before["keyword_index"]);
+    check(&house);
+    check_clean(&house);
+}
+
 /// The fault points at which the next test kills.
 pub const TESTED: [&str; 2] = ["reindex.note", "reindex.exchanged"];
 
