@@ -37,6 +37,8 @@ const LIVES_IN: &[(&str, &[&str])] = &[
     ("notify_debouncer_full", &["src/watch/"]),
     ("walkdir", &["src/watch/"]),
     ("tantivy", &["src/index/"]),
+    ("hnsw_rs", &["src/index/neighbours/"]),
+    ("rayon", &["src/index/neighbours/"]),
     ("fuser", &["src/mount/"]),
     ("zstd", &["src/base/store.rs"]),
     ("serde_yaml", &["src/vault/frontmatter.rs", "src/config/"]),
