@@ -13,6 +13,7 @@ pub mod fs;
 pub mod latest;
 pub mod lock;
 pub mod mapped;
+pub mod memory;
 pub mod process;
 pub mod sink;
 pub mod store;

@@ -54,6 +54,8 @@ pub struct Settings {
     pub hold_count: usize,
     /// … if they are also at least this share (0..=1) of all notes.
     pub hold_share: f64,
+    /// Above how many vectors a graph of neighbours says where to look.
+    pub ann_above: usize,
     /// The vault of commands that name none.
     pub default_vault: Option<String>,
     /// Where the mount goes; `None` for the default.
@@ -192,6 +194,17 @@ pub const KEYS: &[Key] = &[
         "" => Err("`auto`, or a name that `remd model list` shows".to_owned()),
         _ => Ok(()),
     }),
+    // Above how many vectors a graph of neighbours says where to look, instead of a look at all.
+    key!("search.ann_above", User, "250000", |s, v| {
+        s.ann_above = match v.trim() {
+            "off" => usize::MAX,
+            v => match v.parse().ok().filter(|it| *it < usize::MAX) {
+                Some(vectors) => vectors,
+                None => return Err("`off`, or a number of vectors, as `250000`".to_owned()),
+            },
+        };
+        Ok(())
+    }),
     key!("model.hub", User, "https://huggingface.co", |s, v| {
         let is_address = v.starts_with("https://") || v.starts_with("http://");
         s.model_hub = v.to_owned();
@@ -226,6 +239,9 @@ pub const KEYS: &[Key] = &[
 /// Families of keys that later versions fill: known, so that they don't look like a slip.
 const FAMILIES: &[(&str, Level)] = &[("sync.", Level::User), ("llm.", Level::User)];
 
+/// Where the graph and a look at all vectors take about as long.
+const ANN_ABOVE: usize = 250_000;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -236,6 +252,7 @@ impl Default for Settings {
             max_file: 100_000_000,
             hold_count: 20,
             hold_share: 0.5,
+            ann_above: ANN_ABOVE,
             default_vault: None,
             mount_path: None,
             paid_per_minute: 60,

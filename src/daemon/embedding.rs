@@ -152,6 +152,10 @@ impl Indexer {
             index.change_models(models);
             self.publish_vectors(index);
         }
+        let above = self.house.settings.get().ann_above;
+        if index.draw_neighbours_above(above) {
+            self.publish_vectors(index);
+        }
         if let Some(made) = embedding.encoder.take_made() {
             embedding.name_odd(index, &made);
             // What failed before is over when it goes well.

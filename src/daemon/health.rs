@@ -9,12 +9,12 @@ use std::path::Path;
 use crate::base::{clock, sink};
 use crate::daemon::house::{House, Ledger, MountState, Progress, Shelf};
 use crate::daemon::problems::Level;
-use crate::index::IndexView;
+use crate::index::{GraphState, IndexView};
 use crate::mount;
 use crate::render::counted;
 use crate::render::status::{
     Agent, AtWork, Head, Index, Mount, NextVectors, Pending, Problem, Reindexing, Status, Troubled,
-    Vectors, Watch,
+    VectorGraph, Vectors, Watch,
 };
 use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
@@ -318,6 +318,7 @@ fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
             dimension: it.dimension,
             vectors: it.vectors,
             missing: it.missing,
+            graph: graph(it.graph),
             next: shelf.next_space.as_ref().map(|it| NextVectors {
                 model: it.model.clone(),
                 dimension: it.dimension,
@@ -327,6 +328,18 @@ fn index(shelf: &Shelf, commits_behind: usize, head_since: i64) -> Index {
         }),
         ..Index::default()
     }
+}
+
+fn graph(state: GraphState) -> Option<VectorGraph> {
+    let (state, done, all, why) = match state {
+        GraphState::None => return None,
+        GraphState::Waiting => ("waiting", 0, 0, None),
+        GraphState::Reading => ("reading", 0, 0, None),
+        GraphState::Building { done, all } => ("building", done, all, None),
+        GraphState::InUse { vectors, unkept } => ("in_use", vectors, vectors, unkept),
+        GraphState::Failed(why) => ("failed", 0, 0, Some(why)),
+    };
+    Some(VectorGraph { state: state.to_owned(), done, all, why })
 }
 
 /// How many notes are not read as they stand, and the first of them.

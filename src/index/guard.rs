@@ -49,7 +49,10 @@ impl Guard {
 
     /// The files of vectors as they are now: taken before they are read.
     pub(super) fn prints_of_vectors(dir: &Path) -> Prints {
-        prints_in(Vectors::folders(dir).into_iter())
+        let mut prints = prints_in(Vectors::folders(dir).into_iter());
+        // The graph beside them comes and goes by itself, and no answer is true for its sake.
+        prints.retain(|path, _| Vectors::is_block(path));
+        prints
     }
 
     /// The same with other files of vectors.

@@ -1,13 +1,15 @@
 //! What a view knows of the meaning of its notes.
 //!
 //! Takes the blocks of vectors of one space and a query's vector, gives the notes nearest to it.
-//! Every living row is looked at, and a filter narrows what is ranked instead of what was ranked
+//! Every living row is looked at, unless a graph says where to look ([`through`]), and a filter narrows what is ranked instead of what was ranked
 //! already. Where there are many rows the signs of their numbers tell which of them are compared:
 //! of 20,000 passages of LoCoMo and Cranfield the sixth part that differed in the fewest signs had
 //! 99.6 % of the nearest 10 and 98.8 % of the nearest 50. Any thread.
 //!
 //! **Invariant:** only living notes answer, each by its best passage; the order is that of the
 //! exact cosines, ties by path.
+
+mod through;
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashSet};
@@ -18,6 +20,7 @@ use std::time::Instant;
 use crate::base::clock;
 use crate::embed::{Embedder, Quantised, Vector, signs};
 use crate::index::card::Card;
+use crate::index::neighbours::Known;
 use crate::index::rows::Rows;
 use crate::index::state::State;
 
@@ -28,6 +31,8 @@ pub(super) struct Meaning {
     pub(super) blocks: Vec<Arc<Rows>>,
     /// Living notes whose vectors are not made yet.
     pub(super) missing: usize,
+    /// What may name candidates.
+    pub(super) neighbours: Known,
 }
 
 /// A note near a query.
@@ -66,6 +71,16 @@ struct Rough<'a> {
     card: &'a Arc<Card>,
     block: usize,
     row: usize,
+}
+
+/// Which rows are compared.
+#[derive(Clone, Copy)]
+enum Which<'a> {
+    All,
+    /// Those that differ in few signs.
+    Worth(&'a Worth),
+    /// Of each block, these, in ascending order.
+    These(&'a [Arc<[u32]>]),
 }
 
 /// In how many signs each row differs from a query, block by block.
@@ -132,13 +147,9 @@ impl Meaning {
         }
         let small = query.quantised();
         let most = (pool * SHORTLIST).max(LEAST_SHORTLIST);
-        let worth = self.worth_comparing(&small, deadline);
-        let mut best = self.compare(state, &small, keep, most, worth.as_ref(), deadline);
-        if worth.is_some() && best.0.len() < most && !best.1 {
-            // A filter takes so few that the nearest of them may be far.
-            best = self.compare(state, &small, keep, most, None, deadline);
-        }
-        let (best, cut) = best;
+        let through = self.through(state, &small, keep, most, deadline);
+        let (best, cut) =
+            through.unwrap_or_else(|| self.among_all(state, &small, keep, most, deadline));
         found.cut = cut;
         let near = best.into_iter().map(|it| self.exactly(query, it.card, it.block, it.row));
         found.near = near.collect();
@@ -150,6 +161,25 @@ impl Meaning {
         found.near.retain(|it| seen.insert(it.card.id));
         found.near.truncate(pool);
         found
+    }
+
+    /// The nearest by eight bits of all rows, at most `most`, and whether the deadline came first.
+    fn among_all<'a>(
+        &self,
+        state: &'a State,
+        query: &Quantised,
+        keep: &dyn Fn(&Card) -> bool,
+        most: usize,
+        deadline: Instant,
+    ) -> (BinaryHeap<Rough<'a>>, bool) {
+        let worth = self.worth_comparing(query, deadline);
+        let which = worth.as_ref().map_or(Which::All, Which::Worth);
+        let best = self.compare(state, query, keep, most, which, deadline);
+        if worth.is_some() && best.0.len() < most && !best.1 {
+            // A filter takes so few that the nearest of them may be far.
+            return self.compare(state, query, keep, most, Which::All, deadline);
+        }
+        best
     }
 
     /// Which rows differ from the query in few signs; `None` where all are to be compared.
@@ -184,14 +214,14 @@ impl Meaning {
         Some(Worth { differing, starts, most })
     }
 
-    /// The nearest by eight bits, at most `most`, and whether the deadline came first.
+    /// The same of some rows.
     fn compare<'a>(
         &self,
         state: &'a State,
         query: &Quantised,
         keep: &dyn Fn(&Card) -> bool,
         most: usize,
-        worth: Option<&Worth>,
+        which: Which<'_>,
         deadline: Instant,
     ) -> (BinaryHeap<Rough<'a>>, bool) {
         let mut best: BinaryHeap<Rough> = BinaryHeap::with_capacity(most + 1);
@@ -204,9 +234,17 @@ impl Meaning {
                 }
                 let stretch = from as u32..(from + COMPARED_AT_ONCE).min(block.rows()) as u32;
                 rows.clear();
-                match worth.map(|it| it.of(block_at, block.rows())) {
-                    Some((differing, most)) => pick(stretch, differing, most, &mut rows),
-                    None => rows.extend(stretch),
+                match which {
+                    Which::All => rows.extend(stretch),
+                    Which::Worth(worth) => {
+                        let (differing, most) = worth.of(block_at, block.rows());
+                        pick(stretch, differing, most, &mut rows);
+                    }
+                    Which::These(lists) => {
+                        let list = &lists[block_at];
+                        let until = |end| list.partition_point(|it| *it < end);
+                        rows.extend_from_slice(&list[until(stretch.start)..until(stretch.end)]);
+                    }
                 }
                 block.rough(query, &rows, &mut nearness);
                 let mut at = 0;

@@ -273,6 +273,13 @@ impl Rows {
         }
     }
 
+    /// The numbers of a row in eight bits, and their scale.
+    pub(super) fn in_eight_bits(&self, row: usize) -> (&[i8], f32) {
+        let Plan { dimension, part_at, scale_at, .. } = self.plan;
+        let parts = &self.bytes()[part_at + row * dimension..part_at + (row + 1) * dimension];
+        (signed(parts), f32::from_le_bytes(fixed(self.bytes(), scale_at + row * 4)))
+    }
+
     /// The exact cosine of a row.
     pub(super) fn cosine(&self, query: &Vector, row: usize) -> f32 {
         let cosine = dot_halves(query.parts(), &self.halves(row));
@@ -342,13 +349,13 @@ fn read(bytes: &[u8]) -> Result<(Plan, Heading), &'static str> {
 }
 
 /// So many bytes at a place that is known to be there.
-fn fixed<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(super) fn fixed<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out
 }
 
-fn signed(bytes: &[u8]) -> &[i8] {
+pub(super) fn signed(bytes: &[u8]) -> &[i8] {
     // SAFETY: both are one byte, and every pattern is a value of each.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }

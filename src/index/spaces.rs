@@ -124,6 +124,19 @@ impl Spaces {
         self.turn(state);
     }
 
+    /// Above how many vectors a graph may name who is near.
+    pub(super) fn draws_above(&self) -> usize {
+        self.shown.draws_above()
+    }
+
+    /// Lets a graph name who is near where there are more vectors than these.
+    pub(super) fn draw_above(&mut self, rows: usize, state: &State) {
+        self.shown.draw_above(rows, state);
+        if let Some(next) = &mut self.next {
+            next.draw_above(rows, state);
+        }
+    }
+
     pub(super) fn meaning(&self) -> Meaning {
         self.shown.meaning()
     }

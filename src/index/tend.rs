@@ -52,6 +52,17 @@ impl Index {
         self.publish(None);
     }
 
+    /// Lets a graph of neighbours name who is near where there are more vectors than these. It is
+    /// read and built while all of them are looked at.
+    /// Says whether that is new.
+    pub fn draw_neighbours_above(&mut self, vectors: usize) -> bool {
+        let spaces = self.vectors.as_mut().filter(|it| it.draws_above() != vectors);
+        let Some(spaces) = spaces else { return false };
+        spaces.draw_above(vectors, &self.state);
+        self.publish(None);
+        true
+    }
+
     /// How far the space is that is made beside the one that is searched.
     pub fn next_space(&self) -> Option<NextSpace> {
         self.vectors.as_ref()?.next(&self.state)

@@ -16,7 +16,7 @@ use crate::vault::{CommitId, Layout, VaultPath};
 
 mod beside;
 mod kills;
-
+mod neighbours;
 mod spaces;
 mod vectors;
 

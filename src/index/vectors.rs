@@ -24,6 +24,7 @@ use crate::index::card::Card;
 use crate::index::error::IndexError;
 use crate::index::meaning::Meaning;
 use crate::index::merge::worth_merging;
+use crate::index::neighbours::{Neighbours, Plan};
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
 use crate::index::task::{Blame, Made, STEP_LIMIT, Space, Task, is_instant, make_rows};
@@ -56,6 +57,7 @@ pub(super) struct Vectors {
     has_dead: bool,
     next_file: u64,
     opening: u64,
+    neighbours: Arc<Neighbours>,
 }
 
 /// The passages of a note; `None` where it is gone.
@@ -96,12 +98,15 @@ impl Vectors {
             has_dead: false,
             next_file: 1,
             opening: Space::opening(),
+            neighbours: Arc::new(Neighbours::new(usize::MAX)),
         }
     }
 
     /// None yet, of another model, for the same index.
     pub(super) fn of_another(&self, dir: &Path, embedder: Arc<dyn Embedder>) -> Self {
-        Self::new(dir, embedder, &self.heading.generation)
+        let mut another = Self::new(dir, embedder, &self.heading.generation);
+        another.neighbours = Arc::new(Neighbours::new(self.neighbours.above()));
+        another
     }
 
     /// Goes on with this embedder, if it is one of this space.
@@ -181,6 +186,24 @@ impl Vectors {
         self.disk.clear();
         self.tail.clear();
         self.missing.clear();
+        self.neighbours = Arc::new(Neighbours::new(self.neighbours.above()));
+    }
+
+    /// Above how many vectors a graph may name who is near.
+    pub(super) fn draws_above(&self) -> usize {
+        self.neighbours.above()
+    }
+
+    /// Lets a graph name who is near where there are more vectors than these.
+    pub(super) fn draw_above(&mut self, rows: usize, state: &State) {
+        if self.neighbours.above() != rows {
+            self.neighbours = Arc::new(Neighbours::new(rows));
+        }
+        self.neighbours.look(self.plan(state));
+    }
+
+    fn plan(&self, state: &State) -> Plan {
+        Plan::of(&self.folder, &self.heading, &self.disk, state, self.missing.len())
     }
 
     /// Gives up what is in memory only: it is made again.
@@ -205,6 +228,7 @@ impl Vectors {
             embedder: Arc::clone(&self.embedder),
             blocks: self.disk.iter().chain(&self.tail).cloned().collect(),
             missing: self.missing.len(),
+            neighbours: self.neighbours.known(),
         }
     }
 
@@ -385,7 +409,9 @@ impl Vectors {
     /// Makes small files one, and leaves the dead out where they are the more.
     pub(super) fn tidy_up(&mut self, state: &State) -> Result<(), VectorsError> {
         self.write(state)?;
-        self.merge(state)
+        self.merge(state)?;
+        self.neighbours.look(self.plan(state).when_idle());
+        Ok(())
     }
 
     /// Whether each file is what it was when it was mapped.
@@ -396,6 +422,11 @@ impl Vectors {
     /// The files in use.
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.disk.iter().filter_map(|it| it.path())
+    }
+
+    /// Whether this is a file of vectors.
+    pub(super) fn is_block(path: &Path) -> bool {
+        path.extension().is_some_and(|it| it == ENDING)
     }
 
     /// The highest number of a note in any block.
@@ -444,7 +475,10 @@ impl Vectors {
 
     /// Goes on with the index of this generation.
     pub(super) fn set_generation(&mut self, generation: &str) {
-        self.heading.generation = generation.to_owned();
+        if self.heading.generation != generation {
+            self.heading.generation = generation.to_owned();
+            self.neighbours = Arc::new(Neighbours::new(self.neighbours.above()));
+        }
     }
 
     fn merge(&mut self, state: &State) -> Result<(), VectorsError> {

@@ -22,6 +22,7 @@ use crate::index::guard::{Damage, Guard};
 use crate::index::keyword::{self, Block, Candidate, Found, Ground, Share, Weights};
 use crate::index::living::Living;
 use crate::index::meaning::{Meaning, Near, Nearest};
+use crate::index::neighbours::GraphState;
 use crate::index::rows::Rows;
 use crate::index::schema::Fields;
 use crate::index::shelf::{Passage, Shelf};
@@ -77,6 +78,8 @@ pub struct VectorCounts {
     pub vectors: usize,
     /// Notes whose vectors are not made yet.
     pub missing: usize,
+    /// Whether a graph of neighbours says where to look, at this moment.
+    pub graph: GraphState,
 }
 
 /// Answers that are worked out once a view.
@@ -354,6 +357,7 @@ impl IndexView {
             dimension: identity.dimension,
             vectors: meaning.blocks.iter().map(|it| it.rows()).sum(),
             missing: meaning.missing,
+            graph: meaning.neighbours.state(),
         })
     }
 
@@ -414,6 +418,19 @@ impl IndexView {
         let meaning = self.meaning.iter();
         let all = meaning.flat_map(|it| self.notes().iter().map(move |card| (card, it.of(card))));
         all.filter_map(|(card, rows)| Some((card.path.to_string(), rows?))).collect()
+    }
+
+    /// How many candidates a graph of neighbours names for a query.
+    #[cfg(test)]
+    pub(super) fn named_by_graph(&self, query: &Vector) -> usize {
+        let meaning = self.meaning.as_ref();
+        meaning.map_or(0, |it| it.through_count(&self.state, &query.quantised()))
+    }
+
+    /// Whether somebody is at work on that graph.
+    #[cfg(test)]
+    pub(super) fn draws_graph(&self) -> bool {
+        self.meaning.as_ref().is_some_and(|it| it.neighbours.is_at_work())
     }
 
     /// Which of the candidates have all that the query means to the letter.

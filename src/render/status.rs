@@ -194,9 +194,25 @@ pub struct Vectors {
     pub vectors: usize,
     /// Notes without vectors yet: found by their words alone.
     pub missing: usize,
+    /// Whether a graph of neighbours says where to look, where they are many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<VectorGraph>,
     /// Those of another model, which take their place when they are whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextVectors>,
+}
+
+/// A graph of neighbours, by which only a few of many vectors are looked at.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct VectorGraph {
+    /// `in_use`, `reading`, `building`, `waiting` (for quiet, or for vectors) or `failed`.
+    pub state: String,
+    /// Vectors in it, and all that there are where it is being built.
+    pub done: usize,
+    pub all: usize,
+    /// Why there is none, or why it is not kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// How far the vectors of another model are.
@@ -470,6 +486,9 @@ fn vectors_line(vectors: &Vectors) -> String {
             counted(vectors.missing, "note", "notes")
         ));
     }
+    if let Some(graph) = &vectors.graph {
+        line.push_str(&graph_text(graph));
+    }
     if let Some(next) = &vectors.next {
         line.push_str(&format!(
             "; those of {} ({} parts) take their place when all are made: {} of {} notes",
@@ -480,6 +499,21 @@ fn vectors_line(vectors: &Vectors) -> String {
         ));
     }
     line
+}
+
+fn graph_text(graph: &VectorGraph) -> String {
+    let why = graph.why.as_deref().map(one_line).unwrap_or_default();
+    match graph.state.as_str() {
+        "in_use" if why.is_empty() => "; a graph of neighbours is in use".to_owned(),
+        "in_use" => format!("; a graph of neighbours is in use, and not kept: {why}"),
+        "building" => format!(
+            "; a graph of neighbours is being built: {} of {}",
+            grouped(graph.done),
+            grouped(graph.all)
+        ),
+        "failed" => format!("; all of them are looked at, without a graph: {why}"),
+        _ => "; all of them are looked at until a graph of neighbours is there".to_owned(),
+    }
 }
 
 fn mount_line(mount: &Mount) -> String {

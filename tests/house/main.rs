@@ -34,6 +34,7 @@ mod meaning;
 mod models;
 mod mountpoint;
 mod names;
+mod neighbours;
 mod odd_notes;
 mod opened;
 mod other_disks;
