@@ -90,6 +90,19 @@ fn whoever_looked_first_reads_the_whole_page_all_the_same() {
                        assert os.pread(a, 99, n - 40) == os.pread(b, 99, n - 40); \
                        assert os.lseek(a, 0, 2) == n'",
             ),
+            ("direct", "dd if=\"$F\" bs=4096 iflag=direct status=none | cmp - $P"),
+            (
+                "sendfile",
+                "python3 -c 'import os, shutil; shutil.copyfile(os.environ[\"F\"], \"/dev/shm/x\" + str(os.getpid())); \
+                       a = open(\"/dev/shm/x\" + str(os.getpid()), \"rb\").read(); \
+                       os.unlink(\"/dev/shm/x\" + str(os.getpid())); \
+                       assert a == open(os.environ[\"P\"], \"rb\").read()'",
+            ),
+            (
+                "hole",
+                "python3 -c 'import os; a = os.open(os.environ[\"F\"], 0); \
+                       assert os.lseek(a, 0, os.SEEK_HOLE) == os.stat(os.environ[\"P\"]).st_size'",
+            ),
             (
                 "shared",
                 "python3 -c 'import mmap, os; a = open(os.environ[\"F\"], \"rb\"); \
