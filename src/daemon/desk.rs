@@ -310,7 +310,7 @@ impl Desk {
         if matches!(choice, Choice::Off) {
             self.house.problems.clear("reranker");
         }
-        match self.results(query, &choice, clock::now() + SEARCH_LIMIT, &search::freely) {
+        match self.results(query, &choice, clock::now() + SEARCH_LIMIT, Leave::Freely) {
             Ok(results) => pages::answer(query, &results, form, &self.house.vault),
             Err(err) => Answer::Failed { message: err.to_string(), hint: err.hint(), usage: true },
         }
@@ -381,8 +381,7 @@ impl Desk {
     /// What is seen beside a search.
     fn look(&self, look: &Look, form: Form) -> Answer {
         let until = clock::now() + SEARCH_LIMIT;
-        let seen =
-            self.grounded(&search::freely, |ground| looks::answer(ground, look, form, until));
+        let seen = self.grounded(Leave::Freely, |ground| looks::answer(ground, look, form, until));
         seen.unwrap_or_else(|err| Answer::Failed {
             message: err.to_string(),
             hint: Some("Ask again in a moment.".to_owned()),

@@ -396,6 +396,20 @@ struct Watched {
     shared: Arc<Shared>,
 }
 
+impl Watched {
+    fn look_at(&self, texts: &[&str], answer: &Answer) {
+        if answer.stopped.is_none() {
+            return;
+        }
+        let mut state = self.shared.state();
+        if state.is_well {
+            state.question = texts.first().map(|it| (*it).to_owned());
+            (state.is_well, state.again_at) = (false, None);
+            self.shared.changed.notify_all();
+        }
+    }
+}
+
 impl Embedder for Watched {
     fn identity(&self) -> &Identity {
         self.model.identity()
@@ -423,14 +437,20 @@ impl Embedder for Watched {
 
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
         let answer = self.model.embed(texts, purpose, deadline);
-        if purpose == Purpose::Query && answer.stopped.is_some() {
-            let mut state = self.shared.state();
-            if state.is_well {
-                state.question = texts.first().map(|it| (*it).to_owned());
-                (state.is_well, state.again_at) = (false, None);
-                self.shared.changed.notify_all();
-            }
+        if purpose == Purpose::Query {
+            self.look_at(texts, &answer);
         }
         answer
+    }
+
+    fn embed_by_leave(
+        &self,
+        question: &str,
+        deadline: Instant,
+        leave: &dyn Fn() -> Result<(), &'static str>,
+    ) -> Result<Answer, &'static str> {
+        let answer = self.model.embed_by_leave(question, deadline, leave)?;
+        self.look_at(&[question], &answer);
+        Ok(answer)
     }
 }

@@ -408,6 +408,8 @@ fn mount(state: &MountState) -> (Mount, Option<Problem>) {
 fn with_tally(mount: Mount, counted: mount::Counted) -> Mount {
     Mount {
         questions: counted.questions,
+        sent: counted.sent,
+        withheld: counted.withheld,
         pages: counted.pages,
         late: counted.late,
         refused: counted.refused,

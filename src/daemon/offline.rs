@@ -120,7 +120,7 @@ pub fn look(
         as_of: &as_of,
         partial: ready.partial.clone(),
         rules: settings::rules(&settings),
-        leave: &search::freely,
+        leave: search::Leave::Freely,
         vault,
     };
     looks::answer(&ground, look, form, clock::now() + SEARCH_LIMIT)

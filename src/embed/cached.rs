@@ -123,6 +123,71 @@ impl Cached {
         Some(Turn { cached: self, keys })
     }
 
+    /// Embeds; `leave` is asked before the inner one is.
+    fn embed_if(
+        &self,
+        texts: &[&str],
+        purpose: Purpose,
+        deadline: Instant,
+        leave: &dyn Fn() -> Result<(), &'static str>,
+    ) -> Result<Answer, &'static str> {
+        let keys: Vec<ContentKey> =
+            texts.iter().map(|it| ContentKey::of(&self.prepare(it, purpose).0)).collect();
+        // A question that somebody else is asking right now is not asked beside.
+        let begun = clock::now();
+        let _turn = match purpose {
+            Purpose::Passage => None,
+            Purpose::Query => match self.take_turn(&keys, deadline) {
+                None => {
+                    let stopped = Some(EmbedError::Timeout(begun.elapsed()));
+                    return Ok(Answer { slots: vec![Slot::Missing; texts.len()], stopped });
+                }
+                turn => turn,
+            },
+        };
+        let mut slots = vec![Slot::Missing; texts.len()];
+        let mut lacking: Vec<&str> = Vec::new();
+        let mut places: HashMap<ContentKey, usize> = HashMap::new();
+        {
+            let mut cache = self.cache();
+            for ((slot, key), text) in slots.iter_mut().zip(&keys).zip(texts) {
+                match cache.get(key) {
+                    Some((vector, cut)) => *slot = Slot::Vector { vector, cut },
+                    None if places.contains_key(key) => {}
+                    None => {
+                        places.insert(*key, lacking.len());
+                        lacking.push(text);
+                    }
+                }
+            }
+        }
+        if lacking.is_empty() {
+            return Ok(Answer { slots, stopped: None });
+        }
+        leave()?;
+        let answer = self.inner.embed(&lacking, purpose, deadline);
+        let unsaved = {
+            let mut cache = self.cache();
+            for (key, at) in &places {
+                if let Some(Slot::Vector { vector, cut }) = answer.slots.get(*at) {
+                    cache.put(*key, vector, *cut);
+                }
+            }
+            cache.unsaved()
+        };
+        for (slot, key) in slots.iter_mut().zip(&keys) {
+            if let Some(found) = places.get(key).and_then(|it| answer.slots.get(*it)) {
+                *slot = found.clone();
+            }
+        }
+        if unsaved >= UNSAVED
+            && let Err(err) = self.flush()
+        {
+            tracing::debug!(error = &err as &dyn std::error::Error, "embeddings can't be kept");
+        }
+        Ok(Answer { slots, stopped: answer.stopped })
+    }
+
     // Whatever a panic interrupted, each entry is whole.
     fn cache(&self) -> MutexGuard<'_, Cache> {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
@@ -165,60 +230,19 @@ impl Embedder for Cached {
     }
 
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
-        let keys: Vec<ContentKey> =
-            texts.iter().map(|it| ContentKey::of(&self.prepare(it, purpose).0)).collect();
-        // A question that somebody else is asking right now is not asked beside.
-        let begun = clock::now();
-        let _turn = match purpose {
-            Purpose::Passage => None,
-            Purpose::Query => match self.take_turn(&keys, deadline) {
-                None => {
-                    let stopped = Some(EmbedError::Timeout(begun.elapsed()));
-                    return Answer { slots: vec![Slot::Missing; texts.len()], stopped };
-                }
-                turn => turn,
-            },
-        };
-        let mut slots = vec![Slot::Missing; texts.len()];
-        let mut lacking: Vec<&str> = Vec::new();
-        let mut places: HashMap<ContentKey, usize> = HashMap::new();
-        {
-            let mut cache = self.cache();
-            for ((slot, key), text) in slots.iter_mut().zip(&keys).zip(texts) {
-                match cache.get(key) {
-                    Some((vector, cut)) => *slot = Slot::Vector { vector, cut },
-                    None if places.contains_key(key) => {}
-                    None => {
-                        places.insert(*key, lacking.len());
-                        lacking.push(text);
-                    }
-                }
-            }
-        }
-        if lacking.is_empty() {
-            return Answer { slots, stopped: None };
-        }
-        let answer = self.inner.embed(&lacking, purpose, deadline);
-        let unsaved = {
-            let mut cache = self.cache();
-            for (key, at) in &places {
-                if let Some(Slot::Vector { vector, cut }) = answer.slots.get(*at) {
-                    cache.put(*key, vector, *cut);
-                }
-            }
-            cache.unsaved()
-        };
-        for (slot, key) in slots.iter_mut().zip(&keys) {
-            if let Some(found) = places.get(key).and_then(|it| answer.slots.get(*it)) {
-                *slot = found.clone();
-            }
-        }
-        if unsaved >= UNSAVED
-            && let Err(err) = self.flush()
-        {
-            tracing::debug!(error = &err as &dyn std::error::Error, "embeddings can't be kept");
-        }
-        Answer { slots, stopped: answer.stopped }
+        let answer = self.embed_if(texts, purpose, deadline, &|| Ok(()));
+        // Nobody has said no.
+        answer.unwrap_or_else(|_| Answer { slots: vec![Slot::Missing; texts.len()], stopped: None })
+    }
+
+    fn embed_by_leave(
+        &self,
+        question: &str,
+        deadline: Instant,
+        leave: &dyn Fn() -> Result<(), &'static str>,
+    ) -> Result<Answer, &'static str> {
+        let leave = || if self.is_remote() { leave() } else { Ok(()) };
+        self.embed_if(&[question], Purpose::Query, deadline, &leave)
     }
 }
 
@@ -320,6 +344,10 @@ mod tests {
             self.0.identity()
         }
 
+        fn is_remote(&self) -> bool {
+            true
+        }
+
         fn window(&self) -> usize {
             self.0.window()
         }
@@ -354,11 +382,17 @@ mod tests {
         let embedder = Cached::new(Arc::clone(&slow) as Arc<dyn Embedder>, cache);
         let asked = || slow.0.asked.load(Ordering::Relaxed);
         let within = |limit| clock::now() + limit;
+        let left = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             let many: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
-                        embedder.embed(&["q"], Purpose::Query, within(Duration::from_secs(60)))
+                        let leave = || {
+                            left.fetch_add(1, Ordering::Relaxed);
+                            Ok(())
+                        };
+                        let until = within(Duration::from_secs(60));
+                        embedder.embed_by_leave("q", until, &leave).unwrap()
                     })
                 })
                 .collect();
@@ -375,6 +409,11 @@ mod tests {
             assert!(answers.iter().all(|it| it.slots[0].vector().is_some()), "{answers:?}");
             assert_eq!(asked(), before + 1, "sent once");
         });
+        assert_eq!(left.load(Ordering::Relaxed), 1, "and leave was asked once");
+        let until = || within(Duration::from_secs(60));
+        let no = || Err("no");
+        assert_eq!(embedder.embed_by_leave("never asked", until(), &no), Err("no"));
+        assert!(embedder.embed_by_leave("q", until(), &no).is_ok(), "known");
         assert!(embedder.known("q", Purpose::Query).is_some());
         assert_eq!(embedder.known("q", Purpose::Passage), None, "another text");
     }

@@ -84,6 +84,20 @@ pub trait Embedder: Send + Sync {
 
     /// Embeds what it can until the deadline: a slot for each text, in order.
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer;
+
+    /// Embeds a question; `leave` is asked right before it is sent to somebody outside, and says
+    /// why it may not be.
+    fn embed_by_leave(
+        &self,
+        question: &str,
+        deadline: Instant,
+        leave: &dyn Fn() -> Result<(), &'static str>,
+    ) -> Result<Answer, &'static str> {
+        if self.is_remote() {
+            leave()?;
+        }
+        Ok(self.embed(&[question], Purpose::Query, deadline))
+    }
 }
 
 /// What became of a list of texts.

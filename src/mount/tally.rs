@@ -18,6 +18,8 @@ pub struct Tally {
 #[derive(Debug, Default)]
 struct Counts {
     questions: AtomicU64,
+    sent: AtomicU64,
+    withheld: AtomicU64,
     pages: AtomicU64,
     late: AtomicU64,
     refused: AtomicU64,
@@ -30,6 +32,10 @@ struct Counts {
 pub struct Counted {
     /// Searches started.
     pub questions: u64,
+    /// Questions for which somebody outside was asked.
+    pub sent: u64,
+    /// Questions for which nobody outside was asked any more, as that was done often enough.
+    pub withheld: u64,
     /// Other pages made: status, links of a note, README.
     pub pages: u64,
     /// Requests that were told at their deadline that there is no answer yet.
@@ -47,6 +53,8 @@ impl Tally {
         let counts = &self.counts;
         Counted {
             questions: counts.questions.load(Ordering::Relaxed),
+            sent: counts.sent.load(Ordering::Relaxed),
+            withheld: counts.withheld.load(Ordering::Relaxed),
             pages: counts.pages.load(Ordering::Relaxed),
             late: counts.late.load(Ordering::Relaxed),
             refused: counts.refused.load(Ordering::Relaxed),
@@ -57,6 +65,16 @@ impl Tally {
 
     pub(super) fn question(&self) {
         self.counts.questions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Somebody outside is asked a question.
+    pub fn sent(&self) {
+        self.counts.sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Nobody is, as that was done often enough.
+    pub fn withheld(&self) {
+        self.counts.withheld.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn page(&self) {

@@ -242,6 +242,12 @@ pub struct Mount {
     /// Searches that reading files here has started; listing and probing start none.
     #[serde(default)]
     pub questions: u64,
+    /// How many of them were sent to the provider of the settings, as an opened page was.
+    #[serde(default)]
+    pub sent: u64,
+    /// How many were not sent, as there were enough in that minute.
+    #[serde(default)]
+    pub withheld: u64,
     /// Other pages made: the status, the links of a note, the README.
     #[serde(default)]
     pub pages: u64,
@@ -527,6 +533,12 @@ fn mount_line(mount: &Mount) -> String {
     if mount.questions > 0 {
         let questions = usize::try_from(mount.questions).unwrap_or(usize::MAX);
         line.push_str(&format!("; {} asked", counted(questions, "question", "questions")));
+    }
+    if mount.sent > 0 {
+        line.push_str(&format!(", {} sent to the provider", mount.sent));
+    }
+    if mount.withheld > 0 {
+        line.push_str(&format!(", {} more than `mount.paid_per_minute`", mount.withheld));
     }
     if mount.late + mount.refused > 0 {
         line.push_str(&format!(", {} in vain", mount.late + mount.refused));

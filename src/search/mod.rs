@@ -26,7 +26,7 @@ mod times;
 
 pub use filter::{QueryError, check, is_day};
 pub use look::Look;
-pub use near::{Leave, as_asked, freely};
+pub use near::{Leave, as_asked};
 pub use query::{Query, Rules};
 pub use rank::{in_part, is_to_the_letter, nodes, search, search_but};
 pub use results::{

@@ -27,12 +27,15 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// all notes lie above it somewhere, and a query of made-up words finds nothing.
 const LEAST_NEAR: &[(&str, f32)] = &[("remd-static-256", 0.25)];
 
-/// Asked before a question is sent to a provider: whether it may be, or why not.
-pub type Leave<'a> = &'a dyn Fn() -> Result<(), &'static str>;
-
-/// For questions that somebody asks on purpose.
-pub fn freely() -> Result<(), &'static str> {
-    Ok(())
+/// Whether a question may be sent to a provider.
+#[derive(Clone, Copy)]
+pub enum Leave<'a> {
+    /// Somebody asks it on purpose.
+    Freely,
+    /// Not, and why; what is known of it already is used.
+    Never(&'static str),
+    /// Asked right before it is sent, and once for all who ask the same.
+    If(&'a dyn Fn() -> Result<(), &'static str>),
 }
 
 /// What the vector branch has to say.
@@ -102,15 +105,16 @@ fn vector_of(
     deadline: Instant,
     leave: Leave<'_>,
 ) -> Result<Vector, &'static str> {
-    let known = if model.is_remote() { model.known(text, Purpose::Query) } else { None };
-    let slot = match known {
-        Some(known) => Some(known),
-        None => {
-            if model.is_remote() {
-                leave()?;
-            }
+    let slot = match leave {
+        Leave::Never(why) if model.is_remote() => {
+            Some(model.known(text, Purpose::Query).ok_or(why)?)
+        }
+        _ => {
             let until = deadline.min(clock::now() + LONGEST_WAIT);
-            let answer = model.embed(&[text], Purpose::Query, until);
+            let answer = match leave {
+                Leave::If(leave) => model.embed_by_leave(text, until, leave)?,
+                Leave::Freely | Leave::Never(_) => model.embed(&[text], Purpose::Query, until),
+            };
             if let Some(err) = &answer.stopped {
                 tracing::debug!(%err, "the query has no vector");
             }

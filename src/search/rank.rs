@@ -50,7 +50,7 @@ pub fn search(
     rules: Rules,
     deadline: Instant,
 ) -> Result<Results, QueryError> {
-    search_but(view, query, rules, deadline, &HashSet::new(), &near::freely).map(|it| it.0)
+    search_but(view, query, rules, deadline, &HashSet::new(), Leave::Freely).map(|it| it.0)
 }
 
 /// The notes that answer best by passages that were not given before, and how many hits were left

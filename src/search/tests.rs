@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::clock;
 use crate::index::IndexView;
 use crate::index::testing::{built, commit, path, put, remove};
-use crate::search::{BranchState, Hit, Query, QueryError, Results, Rules, freely, nodes, search};
+use crate::search::{BranchState, Hit, Leave, Query, QueryError, Results, Rules, nodes, search};
 
 mod beyond;
 mod hybrid;
@@ -509,7 +509,7 @@ fn the_digest_is_never_crowded_out() {
         &Query::new("bicycle"),
         Rules::default(),
         clock::now() + Duration::from_secs(60),
-        &freely,
+        Leave::Freely,
     )
     .unwrap()
     .nodes;

@@ -103,6 +103,10 @@ fn a_look_sends_a_provider_nothing_and_a_question_goes_out_once_g05() {
          do cat \"$f/a warm supper$e\" > $T/o.$i & done; done; done; wait",
     );
     assert_eq!(asked(&server, "a warm supper"), 1, "{:?}", sent(&server));
+    assert_eq!(
+        (&house.status()["mount"]["sent"], &house.status()["mount"]["withheld"]),
+        (&2.into(), &0.into())
+    );
     let reranked = server.requests().iter().filter(|it| it.path != "/v1/embeddings").count();
     assert_eq!(reranked, 0, "who opens a page has not asked for another order");
 }
@@ -130,6 +134,12 @@ fn what_the_mount_asks_in_a_minute_is_bounded_and_the_page_says_so_g05() {
     let refused = first.iter().find(|it| !it.ends_with("keyword + vector\n")).unwrap();
     let why = "(vector off: the mount has asked the provider enough for this minute)\n";
     assert!(refused.ends_with(why) && refused.contains("wheels.md"), "{refused}");
+    let mount = house.status()["mount"].clone();
+    assert_eq!(
+        (mount["sent"].as_u64(), mount["withheld"].as_u64()),
+        (Some(sent_now as u64), Some(6 - sent_now as u64))
+    );
+    assert!(house.run(["status"]).stdout.contains(" more than `mount.paid_per_minute`"));
     // Whoever asks by a command means it.
     let said = house.run(["search", "the wheels of another year"]);
     assert!(said.stdout.ends_with(", keyword + vector\n"), "{}", said.stdout);

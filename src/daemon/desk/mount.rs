@@ -20,18 +20,20 @@ use crate::mount::{Answers, EntryKind, Means, Unanswered};
 use crate::render::links::{Direction, Links};
 use crate::render::nodes::Nodes;
 use crate::render::status::Status;
-use crate::search::{ENOUGH, Neighbour, Query, Results, UNASKED};
+use crate::search::{ENOUGH, Leave, Neighbour, Query, Results, UNASKED};
 use crate::vault::VaultPath;
 
 impl Desk {
     /// Whether a page may have a provider asked now; counts it.
-    fn leave(&self, means: Means) -> Result<(), &'static str> {
+    fn leave(&self) -> Result<(), &'static str> {
         let most = self.house.settings.get().paid_per_minute;
-        match means {
-            Means::AtHand => Err(UNASKED),
-            Means::Outside if self.allowance.take(most, clock::now()) => Ok(()),
-            Means::Outside => Err(ENOUGH),
+        let is_left = self.allowance.take(most, clock::now());
+        if is_left {
+            self.house.tally.sent();
+            return Ok(());
         }
+        self.house.tally.withheld();
+        Err(ENOUGH)
     }
 }
 
@@ -58,12 +60,14 @@ impl Answers for Desk {
     fn search(&self, query: &Query, means: Means, until: Instant) -> Result<Results, Unanswered> {
         crate::base::fault::hold("desk.search");
         // A server that reranks is for commands: whoever opens a page has not asked for it.
-        let results = self.results(query, &Choice::Off, until, &|| self.leave(means));
+        let leave = || self.leave();
+        let results = self.results(query, &Choice::Off, until, by(means, &leave));
         results.map_err(|err| Unanswered::Refused(err.to_string()))
     }
 
     fn nodes(&self, query: &Query, means: Means, until: Instant) -> Result<Nodes, Unanswered> {
-        self.grounded(&|| self.leave(means), |ground| looks::nodes(ground, query, until))?
+        let leave = || self.leave();
+        self.grounded(by(means, &leave), |ground| looks::nodes(ground, query, until))?
             .map_err(|err| Unanswered::Refused(err.to_string()))
     }
 
@@ -73,8 +77,8 @@ impl Answers for Desk {
         limit: usize,
         until: Instant,
     ) -> Result<Option<Results>, Unanswered> {
-        let leave = || self.leave(Means::AtHand);
-        self.grounded(&leave, |ground| looks::similar(ground, path, limit, until))
+        let leave = Leave::Never(UNASKED);
+        self.grounded(leave, |ground| looks::similar(ground, path, limit, until))
     }
 
     fn entry(&self, path: &VaultPath) -> Option<EntryKind> {
@@ -120,6 +124,13 @@ impl Answers for Desk {
 
     fn vault_root(&self) -> &Path {
         &self.house.vault
+    }
+}
+
+fn by<'a>(means: Means, leave: &'a dyn Fn() -> Result<(), &'static str>) -> Leave<'a> {
+    match means {
+        Means::AtHand => Leave::Never(UNASKED),
+        Means::Outside => Leave::If(leave),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::search::contexts::Contexts;
 use crate::search::graph::{Direction, Walk, snapshot, traverse};
 use crate::search::tags::{TagOrder, TagsAsked, tags};
 use crate::search::tests::paths;
-use crate::search::{Query, Results, Rules, freely, search, search_but};
+use crate::search::{Leave, Query, Results, Rules, search, search_but};
 
 /// A Monday.
 fn today() -> Day {
@@ -330,7 +330,7 @@ fn a_conversation_gets_no_passage_twice_within_a_day() {
         let (given, expired) = contexts.given(name, now);
         let until = clock::now() + Duration::from_secs(60);
         let (found, skipped) =
-            search_but(&view, &query, Rules::default(), until, &given, &freely).unwrap();
+            search_but(&view, &query, Rules::default(), until, &given, Leave::Freely).unwrap();
         let dedup = contexts.finish(name, (given.len(), expired), skipped, &found.hits, now);
         (paths(&found), dedup)
     };

@@ -75,7 +75,8 @@ pub fn check(data: &[u8]) {
         }
         Err(other) => panic!("{other}"),
     }
-    if let Ok(nodes) = search::nodes(view, &query, Rules::default(), begun + LIMIT, &search::freely)
+    if let Ok(nodes) =
+        search::nodes(view, &query, Rules::default(), begun + LIMIT, search::Leave::Freely)
     {
         assert!(nodes.nodes.iter().all(|it| it.path.is_within(b"digest")));
     }
