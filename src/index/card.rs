@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::index::vectors::AtRest;
 use crate::vault::role::date_of;
 use crate::vault::{BlobId, Chunk, Link, LinkKind, NoteDoc, Role, VaultPath};
 
@@ -138,6 +139,19 @@ pub(super) struct ChunkLine<'a> {
     start_line: u32,
     end_line: u32,
     scores: serde_json::Map<String, serde_json::Value>,
+    /// In half precision, little-endian, base64; left out where it is not made yet.
+    #[serde(rename = "_embedding_f16_b64", skip_serializing_if = "Option::is_none")]
+    embedding: Option<String>,
+    #[serde(rename = "_embedding_space", skip_serializing_if = "Option::is_none")]
+    space: Option<SpaceOfLine<'a>>,
+}
+
+/// What a line's embedding is of.
+#[derive(Serialize)]
+struct SpaceOfLine<'a> {
+    model: &'a str,
+    dimension: usize,
+    space: &'a str,
 }
 
 #[derive(Serialize)]
@@ -224,7 +238,15 @@ impl<'a> GraphLine<'a> {
 }
 
 impl<'a> ChunkLine<'a> {
-    pub(super) fn of(path: &'a VaultPath, chunk: &'a Chunk) -> Self {
+    /// The line of a note's chunk number `at`.
+    pub(super) fn of(
+        path: &'a VaultPath,
+        at: usize,
+        chunk: &'a Chunk,
+        vectors: Option<&'a AtRest<'a>>,
+    ) -> Self {
+        let embedding = vectors.and_then(|it| it.of(at));
+        let space = vectors.filter(|_| embedding.is_some()).map(SpaceOfLine::of);
         Self {
             id: &chunk.id.0,
             text: &chunk.text,
@@ -234,8 +256,30 @@ impl<'a> ChunkLine<'a> {
             start_line: chunk.start_line,
             end_line: chunk.end_line,
             scores: serde_json::Map::new(),
+            embedding,
+            space,
         }
     }
+}
+
+impl<'a> SpaceOfLine<'a> {
+    fn of(vectors: &'a AtRest<'a>) -> Self {
+        let AtRest { identity, space, .. } = vectors;
+        Self { model: &identity.model, dimension: identity.dimension, space }
+    }
+}
+
+/// The line of a chunk with its embedding, where it has none of that space yet.
+pub(super) fn completed(line: &[u8], at: usize, vectors: &AtRest) -> Option<Vec<u8>> {
+    let mut fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(line).ok()?;
+    let space = serde_json::to_value(SpaceOfLine::of(vectors)).ok()?;
+    if fields.get("_embedding_space") == Some(&space) {
+        return None;
+    }
+    fields.insert("_embedding_f16_b64".to_owned(), vectors.of(at)?.into());
+    fields.insert("_embedding_space".to_owned(), space);
+    serde_json::to_vec(&fields).ok()
 }
 
 impl AnyLine<'_> {

@@ -227,7 +227,7 @@ impl Index {
             disk.stores.append(Pages::default(), Some(&at.to_string()))?;
             disk.commit(Some(at), &self.met)?;
         }
-        disk.stores.compact(&self.state)?;
+        disk.stores.compact(&self.state, self.vectors.as_ref())?;
         let written = disk.close_writer()?;
         // A merge of the writer's own could be under way before.
         if disk.merge(&self.met)? | written {
@@ -316,7 +316,9 @@ impl Index {
         for (path, waiting) in &self.overlay.waiting {
             match waiting {
                 Waiting::Put { card, doc, on_disk } => {
-                    pages.put(card, doc, &self.layout, *on_disk || self.cautious);
+                    let vectors = self.vectors.as_ref().and_then(|it| it.at_rest(card.id));
+                    let was_there = *on_disk || self.cautious;
+                    pages.put(card, doc, vectors.as_ref(), &self.layout, was_there);
                 }
                 Waiting::Remove { on_disk: false } if !self.cautious => {}
                 Waiting::Remove { .. } => pages.remove(path, &self.layout),

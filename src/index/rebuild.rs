@@ -172,7 +172,8 @@ impl<'a> Rebuild<'a> {
             // The disk may have what the state does not know.
             let was_there = old.is_some() || self.index.cautious;
             self.index.put_vectors(old.as_deref(), &card, doc);
-            self.pages.put(&card, doc, &self.index.layout, was_there);
+            let vectors = self.index.vectors.as_ref().and_then(|it| it.at_rest(card.id));
+            self.pages.put(&card, doc, vectors.as_ref(), &self.index.layout, was_there);
             let disk = self.index.disk.as_mut().ok_or(IndexError::NotBuilt)?;
             let mut operations: Vec<UserOperation<TantivyDocument>> = Vec::new();
             if was_there {

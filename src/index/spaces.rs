@@ -17,7 +17,7 @@ use crate::index::card::Card;
 use crate::index::meaning::Meaning;
 use crate::index::state::State;
 use crate::index::task::{Made, Task};
-use crate::index::vectors::{Passages, Vectors, VectorsError};
+use crate::index::vectors::{AtRest, Passages, Vectors, VectorsError};
 use crate::vault::NoteDoc;
 
 /// What embeds the notes, and what does while it begins.
@@ -135,6 +135,11 @@ impl Spaces {
         if let Some(next) = &mut self.next {
             next.draw_above(rows, state);
         }
+    }
+
+    /// The vectors of a note that is searched, for the chunk store.
+    pub(super) fn at_rest(&self, id: u64) -> Option<AtRest<'_>> {
+        self.shown.at_rest(id)
     }
 
     pub(super) fn meaning(&self) -> Meaning {

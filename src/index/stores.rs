@@ -16,8 +16,12 @@ use std::thread;
 use crate::base::cow::Quick;
 use crate::base::fs;
 use crate::base::store::{Batch, Heading, Store, StoreError};
-use crate::index::card::{AnyLine, Card, CatalogLine, ChunkLine, Edge, GraphLine, Tombstone};
+use crate::index::card::{
+    AnyLine, Card, CatalogLine, ChunkLine, Edge, GraphLine, Tombstone, completed,
+};
+use crate::index::spaces::Spaces;
 use crate::index::state::State;
+use crate::index::vectors::AtRest;
 use crate::vault::{Layout, NoteDoc, VaultPath};
 
 /// Changes when a line changes its meaning.
@@ -207,17 +211,27 @@ impl Stores {
         self.catalog.append_unsynced(pages.catalog)
     }
 
-    /// Writes those stores anew that hold more dead lines than living ones.
-    pub(super) fn compact(&mut self, state: &State) -> Result<(), StoreError> {
+    /// Writes those stores anew that hold more dead lines than living ones. Chunks whose vectors
+    /// came after their line get them then.
+    pub(super) fn compact(
+        &mut self,
+        state: &State,
+        vectors: Option<&Spaces>,
+    ) -> Result<(), StoreError> {
+        let complete = |path: &VaultPath, at: usize, line: &[u8]| {
+            completed(line, at, &vectors?.at_rest(state.card(path)?.id)?)
+        };
+        let as_it_is = |_: &VaultPath, _: usize, _: &[u8]| None;
         let (notes, chunks) = (state.notes() as u64, state.chunks() as u64);
-        for (store, living) in [
-            (&mut self.chunks, chunks),
-            (&mut self.graph, notes),
-            (&mut self.catalog, notes),
-            (&mut self.digest, 0),
-        ] {
+        let stores: [(&mut Store, u64, Rewritten<'_>); 4] = [
+            (&mut self.chunks, chunks, &complete),
+            (&mut self.graph, notes, &as_it_is),
+            (&mut self.catalog, notes, &as_it_is),
+            (&mut self.digest, 0, &as_it_is),
+        ];
+        for (store, living, rewritten) in stores {
             if store.records() > LEAST_COMPACTED && store.records() > living * 2 {
-                compact_store(store)?;
+                compact_store(store, rewritten)?;
             }
         }
         Ok(())
@@ -230,12 +244,19 @@ impl Stores {
 
 impl Pages {
     /// The lines of a new or changed note.
-    pub(super) fn put(&mut self, card: &Card, doc: &NoteDoc, layout: &Layout, was_there: bool) {
+    pub(super) fn put(
+        &mut self,
+        card: &Card,
+        doc: &NoteDoc,
+        vectors: Option<&AtRest<'_>>,
+        layout: &Layout,
+        was_there: bool,
+    ) {
         if was_there {
             self.remove(&card.path, layout);
         }
-        for chunk in &doc.chunks {
-            self.chunks.push(&ChunkLine::of(&card.path, chunk));
+        for (at, chunk) in doc.chunks.iter().enumerate() {
+            self.chunks.push(&ChunkLine::of(&card.path, at, chunk, vectors));
         }
         if !doc.links.is_empty() {
             self.graph.push(&GraphLine::of(&card.path, &doc.links));
@@ -273,8 +294,11 @@ fn is_digest(path: &VaultPath, layout: &Layout) -> bool {
     path.is_within(layout.digest.as_bytes())
 }
 
+/// What is written in the place of a path's line of this number; `None` for the line itself.
+type Rewritten<'a> = &'a dyn Fn(&VaultPath, usize, &[u8]) -> Option<Vec<u8>>;
+
 /// Keeps, of each path, the lines behind its last tombstone.
-fn compact_store(store: &mut Store) -> Result<(), StoreError> {
+fn compact_store(store: &mut Store, rewritten: Rewritten<'_>) -> Result<(), StoreError> {
     let mut starts: HashMap<VaultPath, u64> = HashMap::new();
     store.replay(|number, line| {
         let any: AnyLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
@@ -287,12 +311,18 @@ fn compact_store(store: &mut Store) -> Result<(), StoreError> {
     let mut rewrite = store.rewrite()?;
     let mut batch = Batch::default();
     let mut failed = None;
+    // The lines of a note lie one behind the other.
+    let mut last: Option<(VaultPath, usize)> = None;
     store.replay(|number, line| {
         let any: AnyLine = serde_json::from_slice(line).map_err(|err| err.to_string())?;
-        if any.deleted || starts.get(&any.path()?).is_some_and(|it| number < *it) {
+        let path = any.path()?;
+        if any.deleted || starts.get(&path).is_some_and(|it| number < *it) {
+            last = None;
             return Ok(());
         }
-        batch.push_line(line);
+        let at = last.as_ref().filter(|it| it.0 == path).map_or(0, |it| it.1 + 1);
+        batch.push_line(rewritten(&path, at, line).as_deref().unwrap_or(line));
+        last = Some((path, at));
         batch.settle().map_err(|err| err.to_string())?;
         if batch.weight() > (4 << 20) && failed.is_none() {
             failed = rewrite.append(std::mem::take(&mut batch)).err();

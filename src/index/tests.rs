@@ -14,6 +14,7 @@ use crate::index::testing::{
 use crate::index::{Ask, Index, IndexError, IndexReader, Opened, Update, Why};
 use crate::vault::{CommitId, Layout, VaultPath};
 
+mod at_rest;
 mod beside;
 mod kills;
 mod neighbours;

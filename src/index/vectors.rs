@@ -8,6 +8,8 @@
 //! **Invariant:** a note's number names one version of it in one generation of the index, so that
 //! its vectors are right or not there; vectors of another space or generation never count.
 
+mod at_rest;
+mod drawn;
 mod error;
 mod tried;
 
@@ -24,13 +26,14 @@ use crate::index::card::Card;
 use crate::index::error::IndexError;
 use crate::index::meaning::Meaning;
 use crate::index::merge::worth_merging;
-use crate::index::neighbours::{Neighbours, Plan};
+use crate::index::neighbours::Neighbours;
 use crate::index::rows::{Heading, Row, Rows, RowsError};
 use crate::index::state::State;
 use crate::index::task::{Blame, Made, STEP_LIMIT, Space, Task, is_instant, make_rows};
 use crate::index::vectors::tried::Tried;
 use crate::vault::{Chunk, NoteDoc};
 
+pub(super) use at_rest::AtRest;
 pub use error::VectorsError;
 
 /// The vectors of one space, and who makes them.
@@ -187,23 +190,6 @@ impl Vectors {
         self.tail.clear();
         self.missing.clear();
         self.neighbours = Arc::new(Neighbours::new(self.neighbours.above()));
-    }
-
-    /// Above how many vectors a graph may name who is near.
-    pub(super) fn draws_above(&self) -> usize {
-        self.neighbours.above()
-    }
-
-    /// Lets a graph name who is near where there are more vectors than these.
-    pub(super) fn draw_above(&mut self, rows: usize, state: &State) {
-        if self.neighbours.above() != rows {
-            self.neighbours = Arc::new(Neighbours::new(rows));
-        }
-        self.neighbours.look(self.plan(state));
-    }
-
-    fn plan(&self, state: &State) -> Plan {
-        Plan::of(&self.folder, &self.heading, &self.disk, state, self.missing.len())
     }
 
     /// Gives up what is in memory only: it is made again.
