@@ -65,7 +65,7 @@ impl<'a> Rebuild<'a> {
             vectors.forget();
         }
         // A build that the disk has no room for would fill it, and end for all that.
-        index.room.check(&index.dir, total)?;
+        index.check_room(total)?;
         // Names of notes go on from where they were: nothing old is ever taken for new.
         let own = || format!("{}{:x}", schema_mark(), clock::unix_seconds()) + &suffix();
         let twin = index.twin.as_ref();
@@ -92,12 +92,13 @@ impl<'a> Rebuild<'a> {
     }
 
     pub(super) fn go_on(index: &'a mut Index, total: usize) -> Result<Self, IndexError> {
+        let has_room = index.check_room(total).is_ok();
         let writer = index.disk.as_mut().ok_or(IndexError::NotBuilt)?.writer(&index.met)?;
-        if index.room.check(&index.dir, total).is_err() {
+        if !has_room {
             // What a build that failed left of the notes that it did not make durable. Where that
             // fails too, there is still no room.
             let _collected = writer.garbage_collect_files().wait();
-            index.room.check(&index.dir, total)?;
+            index.check_room(total)?;
         }
         index.at = None;
         Ok(Self::begun(index, total, None))

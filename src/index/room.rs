@@ -5,11 +5,12 @@
 //!
 //! **Invariant:** what is asked for is less than what a build needs, or little more than what was
 //! too little for the last one: no build is held back for long that would come to its end, and none
-//! is begun again and again only to fill the disk. It is the room of the words.
+//! is begun again and again only to fill the disk. Where there is room for the words and not for the
+//! vectors, the words are built alone.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::base::fs;
 use crate::base::store::StoreError;
@@ -21,6 +22,8 @@ use crate::index::error::IndexError;
 pub struct Room {
     /// So many bytes a note were too few.
     too_few: Arc<AtomicU64>,
+    /// Whether the disk had none for the vectors at the last look.
+    is_short: Arc<AtomicBool>,
 }
 
 /// An index of nothing has some files, and is written beside itself.
@@ -31,9 +34,17 @@ const LEAST_A_NOTE: u64 = 256;
 const MORE: u64 = 8;
 
 impl Room {
-    /// Fails as a write does where there is too little room for so many notes.
-    pub(super) fn check(&self, dir: &Path, notes: usize) -> Result<(), IndexError> {
-        fs::try_room_in(dir, self.needed(notes)).map_err(StoreError::from)?;
+    /// Fails as a write does where there is too little room for the words of so many notes; looks
+    /// whether there is for vectors of so many bytes each, too.
+    pub(super) fn check(&self, dir: &Path, notes: usize, vectors: u64) -> Result<(), IndexError> {
+        let words = self.needed(notes);
+        fs::try_room_in(dir, words).map_err(StoreError::from)?;
+        let both = words.saturating_add(vectors.saturating_mul(notes as u64));
+        let is_short = vectors > 0 && fs::try_room_in(dir, both).is_err();
+        self.is_short.store(is_short, Ordering::SeqCst);
+        if is_short {
+            tracing::warn!(bytes = both, "no room for words and vectors: vectors come later");
+        }
         Ok(())
     }
 
@@ -44,9 +55,9 @@ impl Room {
         least.max(learned.saturating_add(learned / MORE))
     }
 
-    /// Whether a build found too little: the next one writes words alone.
+    /// Whether there is too little for all, or a build found that: words are written alone.
     pub(super) fn is_tight(&self) -> bool {
-        self.too_few.load(Ordering::SeqCst) > 0
+        self.too_few.load(Ordering::SeqCst) > 0 || self.is_short.load(Ordering::SeqCst)
     }
 
     /// The disk was full after a build of so many notes wrote so many bytes.
@@ -86,10 +97,23 @@ mod tests {
     fn a_disk_without_room_is_full_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let room = Room::default();
-        room.check(dir.path(), 10).unwrap();
+        room.check(dir.path(), 10, 0).unwrap();
         room.was_too_little(u64::MAX / 4, 10);
-        let err = room.check(dir.path(), 10).unwrap_err();
+        let err = room.check(dir.path(), 10, 0).unwrap_err();
         assert_eq!(err.trouble(), Some(Trouble::Full), "{err}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_disk_with_room_for_the_words_alone_gets_these_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let room = Room::default();
+        for (vectors, is_tight) in
+            [(800, false), (u64::MAX / 4, true), (u64::MAX, true), (0, false)]
+        {
+            room.check(dir.path(), 10, vectors).unwrap();
+            assert_eq!(room.is_tight(), is_tight, "{vectors}");
+        }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -284,6 +284,14 @@ impl Spaces {
         self.all().map(Vectors::highest).max().unwrap_or(0)
     }
 
+    /// The least that the vectors of a note take which are made while it is put: of each space a
+    /// row, with its signs, in eight bits with its scale and in half precision.
+    pub(super) fn bytes_a_note(&self) -> u64 {
+        let row = |dimension: u64| dimension.div_ceil(8) + dimension + 4 + dimension * 2;
+        let at_once = self.all().filter(|it| it.is_instant());
+        at_once.map(|it| row(it.identity().dimension as u64)).sum()
+    }
+
     /// Who makes the vectors that are wanted.
     pub(super) fn embedder(&self) -> Arc<dyn Embedder> {
         self.worked_at().embedder()

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use crate::base::trouble::told;
 use crate::index::card::Card;
+use crate::index::error::IndexError;
 use crate::index::guard::{Damage, Guard};
 use crate::index::indexer::Index;
 use crate::index::spaces::{Models, NextSpace, Spaces};
@@ -191,6 +192,12 @@ impl Index {
         };
         self.is_untidy &= !is_whole || written.is_err();
         made.and(written)
+    }
+
+    /// Looks whether the disk has room for a build of so many notes.
+    pub(super) fn check_room(&self, notes: usize) -> Result<(), IndexError> {
+        let vectors = self.vectors.as_ref().map_or(0, Spaces::bytes_a_note);
+        self.room.check(&self.dir, notes, vectors)
     }
 
     /// Takes a note in the place of another, within a build.
