@@ -4,6 +4,7 @@
 //! ([`clock`]) and to child processes ([`process`]).
 
 pub mod access;
+pub mod address;
 pub mod calendar;
 pub mod clock;
 pub mod cow;

@@ -138,6 +138,11 @@ fn size(bytes: u64) -> String {
 /// `remd model get NAME`.
 pub fn get(args: &ModelGet, vault: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
     let settings = settings_of(vault, dirs)?;
+    if let Some(whose) = models::reserved(&args.name, &settings) {
+        let said = format!("`{}` cannot be fetched: it is the name of {whose}", args.name);
+        return Err(CliError::new(said)
+            .hint("`remd model use` knows it without; `remd model list` shows what is at hand."));
+    }
     let place = match &args.from {
         Some(from) => Place::Named(from.clone()),
         None => Place::Hub(settings.model_hub.trim_end_matches('/').to_owned()),
@@ -156,8 +161,9 @@ pub fn get(args: &ModelGet, vault: Option<&Path>, dirs: &Dirs) -> Result<Exit, C
     }
     let bar = Bar::new();
     let count = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let got = embed::get(&models_dir, name, &place, limit, &|what, done, all| {
-        bar.at(what, count(done), count(all.unwrap_or(done)));
+    let got = embed::get(&models_dir, name, &place, limit, &|what, done, all| match all {
+        Some(all) => bar.at(what, count(done), count(all)),
+        None => bar.at_unknown(what, count(done)),
     });
     drop(bar);
     let manifest = got.map_err(|err| get_error(&err))?;

@@ -19,9 +19,7 @@ pub fn list(vault: Option<&Path>, dirs: &Dirs, json: bool) -> Result<Exit, CliEr
     for key in KEYS {
         let source = loaded.sources.get(key.name).cloned().unwrap_or(Source::Default);
         let value = loaded.settings.texts.get(key.name).map_or(key.default, String::as_str);
-        let secret = key.name.ends_with("api_key") && !value.is_empty();
-        let value = if secret { "(set)" } else { value };
-        rows.push((key, value.to_owned(), source));
+        rows.push((key, key.shown(value), source));
     }
     if json {
         let settings: Vec<_> = rows

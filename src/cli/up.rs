@@ -250,6 +250,27 @@ impl Bar {
         self.bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
         self.bar.tick();
     }
+
+    /// The same where nobody knows how much there is.
+    pub fn at_unknown(&self, what: &str, done: usize) {
+        let said = so_far(what, done);
+        if !self.bar.is_hidden() {
+            self.bar.set_message(said);
+            self.bar.unset_length();
+            self.bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+            self.bar.tick();
+            return;
+        }
+        let now = clock::now();
+        if now >= self.next_line.get() {
+            self.next_line.set(now + LINE_EVERY);
+            report::talk(&said);
+        }
+    }
+}
+
+fn so_far(what: &str, done: usize) -> String {
+    format!("{what}: {} so far, nobody says of how many", grouped(done))
 }
 
 impl Default for Bar {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::base::address;
 use crate::vault::Layout;
 
 /// Who may set a key.
@@ -35,6 +36,17 @@ impl Key {
     /// Whether this version acts on it; the others keep their value for a later one.
     pub fn is_used(&self) -> bool {
         self.set.is_some()
+    }
+
+    /// What may be printed of a value: no key, and no password of an address.
+    pub fn shown(&self, value: &str) -> String {
+        let is_address = ["_url", ".hub", ".http"].iter().any(|it| self.name.ends_with(it));
+        match self.name.ends_with("api_key") {
+            true if value.is_empty() => String::new(),
+            true => "(set)".to_owned(),
+            false if is_address || value.contains("://") => address::masked(value),
+            false => value.to_owned(),
+        }
     }
 }
 

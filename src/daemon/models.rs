@@ -72,6 +72,19 @@ pub fn named(settings: &Settings) -> &str {
     settings.texts.get(MODEL_KEY).map_or(AUTO, |it| it.trim())
 }
 
+/// Whose name it is, where no fetched model may have it: nobody could choose that one.
+pub fn reserved(name: &str, settings: &Settings) -> Option<&'static str> {
+    let name = name.trim();
+    if name.eq_ignore_ascii_case(AUTO) {
+        return Some("the choice between a provider and the model on board");
+    }
+    if name.eq_ignore_ascii_case(&StaticModel::on_board_identity().model) {
+        return Some("the model on board");
+    }
+    let is_provider = matches!(provider(settings), Ok(Setup::Ready(it)) if it.model_name == name);
+    is_provider.then_some("the provider's model in your settings")
+}
+
 /// The provider that the settings describe.
 pub fn provider(settings: &Settings) -> Result<Setup, String> {
     Setup::read(|key| settings.texts.get(format!("{PROVIDER}{key}").as_str()).cloned())

@@ -40,7 +40,8 @@ struct Turn<'a> {
     keys: Vec<ContentKey>,
 }
 
-/// As many new vectors are written to the disk at once.
+/// As many new vectors of a model in this process are written to the disk at once; a provider's
+/// are written batch by batch.
 const UNSAVED: usize = 64;
 
 impl Cached {
@@ -165,25 +166,37 @@ impl Cached {
             return Ok(Answer { slots, stopped: None });
         }
         leave()?;
-        let answer = self.inner.embed(&lacking, purpose, deadline);
-        let unsaved = {
-            let mut cache = self.cache();
-            for (key, at) in &places {
-                if let Some(Slot::Vector { vector, cut }) = answer.slots.get(*at) {
-                    cache.put(*key, vector, *cut);
+        let mut answer = Answer { slots: Vec::with_capacity(lacking.len()), stopped: None };
+        let prepared: HashMap<usize, ContentKey> = places.iter().map(|it| (*it.1, *it.0)).collect();
+        // What was paid for is on the disk before the next is.
+        let is_paid = self.inner.is_remote();
+        let step = if is_paid { self.inner.batch_size().max(1) } else { lacking.len() };
+        for texts in lacking.chunks(step) {
+            let part = self.inner.embed(texts, purpose, deadline);
+            let unsaved = {
+                let mut cache = self.cache();
+                for (at, slot) in (answer.slots.len()..).zip(&part.slots) {
+                    if let (Slot::Vector { vector, cut }, Some(key)) = (slot, prepared.get(&at)) {
+                        cache.put(*key, vector, *cut);
+                    }
                 }
+                cache.unsaved()
+            };
+            answer.slots.extend(part.slots);
+            if unsaved >= if is_paid { 1 } else { UNSAVED }
+                && let Err(err) = self.flush()
+            {
+                tracing::debug!(error = &err as &dyn std::error::Error, "embeddings can't be kept");
             }
-            cache.unsaved()
-        };
+            if part.stopped.is_some() {
+                answer.stopped = part.stopped;
+                break;
+            }
+        }
         for (slot, key) in slots.iter_mut().zip(&keys) {
             if let Some(found) = places.get(key).and_then(|it| answer.slots.get(*it)) {
                 *slot = found.clone();
             }
-        }
-        if unsaved >= UNSAVED
-            && let Err(err) = self.flush()
-        {
-            tracing::debug!(error = &err as &dyn std::error::Error, "embeddings can't be kept");
         }
         Ok(Answer { slots, stopped: answer.stopped })
     }
@@ -334,6 +347,60 @@ mod tests {
         let (embedder, counting) = cached(dir.path(), usize::MAX);
         ask(&embedder, &["a", "bb", "ccc"], Purpose::Passage);
         assert_eq!((counting.asked.load(Ordering::Relaxed), embedder.len()), (0, 4));
+    }
+
+    /// One who wants money for each text, two of which go in a request.
+    struct Paid(Arc<Counting>);
+
+    impl Embedder for Paid {
+        fn identity(&self) -> &Identity {
+            self.0.identity()
+        }
+
+        fn is_remote(&self) -> bool {
+            true
+        }
+
+        fn batch_size(&self) -> usize {
+            2
+        }
+
+        fn window(&self) -> usize {
+            self.0.window()
+        }
+
+        fn count(&self, text: &str) -> usize {
+            self.0.count(text)
+        }
+
+        fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {
+            assert!(texts.len() <= 2);
+            self.0.embed(texts, purpose, deadline)
+        }
+    }
+
+    #[test]
+    fn a_batch_that_was_paid_for_outlives_a_kill_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let paid = |most| {
+            let (_, counting) = cached(dir.path(), most);
+            let room = NonZeroUsize::new(9).unwrap();
+            let (cache, _) = Cache::open(dir.path(), &counting.identity, room).unwrap();
+            let paid: Arc<dyn Embedder> = Arc::new(Paid(Arc::clone(&counting)));
+            (Cached::new(paid, cache), counting)
+        };
+        let texts = ["a", "bb", "ccc", "dddd", "eeeee"];
+        let ask = |it: &Cached| it.embed(&texts, Purpose::Passage, clock::now());
+        let (embedder, counting) = paid(4);
+        let answer = ask(&embedder);
+        assert_eq!((answer.slots[4].clone(), answer.stopped.is_some()), (Slot::Missing, true));
+        assert!(answer.slots[..4].iter().all(|it| it.vector().is_some()));
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 5);
+        // As a kill: a drop writes nothing.
+        drop(embedder);
+        let (embedder, counting) = paid(usize::MAX);
+        assert!(ask(&embedder).slots.iter().all(|it| it.vector().is_some()));
+        assert_eq!(counting.asked.load(Ordering::Relaxed), 1, "what had no answer");
     }
 
     /// Gives an answer when it is let go, or none by its deadline.

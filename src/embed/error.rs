@@ -99,6 +99,10 @@ impl EmbedError {
             Self::Refused { .. } | Self::Answer(_) => {
                 "Check `embedding_model_config`: `backend`, `base_url` and `model_name`."
             }
+            Self::Dimension { actual: 0, .. } => {
+                "It gives vectors without a number: look whether `embedding_model_config.model_name` \
+                 is a model that embeds."
+            }
             Self::Dimension { actual, .. } => {
                 return Some(format!(
                     "Set `embedding_model_config.dimensions` to {actual}, or choose a model that \

@@ -77,6 +77,11 @@ pub trait Embedder: Send + Sync {
         false
     }
 
+    /// So many texts go in one request.
+    fn batch_size(&self) -> usize {
+        usize::MAX
+    }
+
     /// What became of a text that was sent before; nobody is asked.
     fn known(&self, _text: &str, _purpose: Purpose) -> Option<Slot> {
         None

@@ -240,6 +240,12 @@ fn a_fetch_that_fails_changes_nothing() {
     // Of a model that everybody knows the sums are known, wherever it comes from.
     let (code, said) = get(&house, "all-MiniLM-L6-v2", dir.to_str().unwrap());
     assert!(code == 2 && said.contains("is not what is known of `all-MiniLM-L6-v2`"), "{said}");
+    // A name that means another model would never be chosen.
+    for name in ["auto", "AUTO", "remd-static-256"] {
+        let (code, said) = get(&house, name, dir.to_str().unwrap());
+        assert!(code == 2 && said.contains("it is the name of"), "{name}: {said}");
+        assert!(said.contains("\nhint: "), "{said}");
+    }
     for name in ["../tiny", "a/b", ".x", "a b", ""] {
         assert_eq!(get(&house, name, dir.to_str().unwrap()).0, 2, "{name}");
     }

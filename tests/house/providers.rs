@@ -203,6 +203,44 @@ fn half_a_configuration_is_named_and_mended_without_a_restart() {
     check_secret(&house);
 }
 
+/// Whatever is wrong with an address, nobody reads a password in it.
+#[test]
+fn no_command_prints_what_is_secret_in_an_address() {
+    let house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    for address in [
+        "https://user:PASSWD99@h.example/v1?key=SECRETKEY",
+        "user:PASSWD99@h.example",
+        "https://user:PASS?WD99@h.example/v1#SECRETKEY",
+        "https://user:PASSWD99@h h/?SECRETKEY",
+    ] {
+        settings(
+            &house,
+            &format!(
+                "embedding_model_config:\n  backend: openai\n  api_key: k\n  model_name: m\n  \
+                 base_url: \"{address}\"\nreranker_config:\n  enabled: true\n  model_name: r\n  \
+                 base_url: \"{address}\"\nmodel:\n  hub: \"{address}\"\n"
+            ),
+        );
+        for args in [
+            &["config", "list"][..],
+            &["config", "list", "--json"],
+            &["model", "list"],
+            &["model", "get", "tiny", "--dry-run"],
+            &["status"],
+            &["status", "--json"],
+        ] {
+            let said = house.run(args);
+            let said = format!("{}{}", said.stdout, said.stderr);
+            for secret in ["PASS", "WD99", "SECRET"] {
+                assert!(!said.contains(secret), "{address} {args:?}: {said}");
+            }
+        }
+    }
+    let said = house.run(["config", "list"]).stdout;
+    assert!(said.contains("embedding_model_config.base_url = https://…@h h/?…  # "), "{said}");
+}
+
 #[test]
 fn a_vault_names_no_provider() {
     let server = provider(3);

@@ -53,7 +53,10 @@ pub(super) fn read(
     }
     let wrong = |what: &str| Fault::End(EmbedError::Answer(what.to_owned()));
     let mut body: Value =
-        serde_json::from_slice(reply.body).map_err(|_| wrong("it is not JSON"))?;
+        serde_json::from_slice(reply.body).map_err(|_| match has_no_number(reply.body) {
+            true => wrong("it has a number that is none (`NaN` or `Infinity`)"),
+            false => wrong("it is not JSON"),
+        })?;
     let list = match config.backend {
         Backend::OpenAi => body.get_mut("data"),
         Backend::DashScope | Backend::DashScopeMultimodal => body.pointer_mut("/output/embeddings"),
@@ -87,6 +90,29 @@ pub(super) fn read(
         }
     }
     slots.into_iter().map(|it| vector(config, &it.unwrap_or_default())).collect()
+}
+
+/// Whether some place of a number has what some programs write for none, and JSON does not know.
+fn has_no_number(body: &[u8]) -> bool {
+    let is_before = |it: u8| it.is_ascii_whitespace() || b"[,:-".contains(&it);
+    let (mut is_text, mut at) = (false, 0);
+    while let Some(byte) = body.get(at) {
+        match byte {
+            b'\\' if is_text => at += 1,
+            b'"' => is_text = !is_text,
+            b'N' | b'I' if !is_text => {
+                let is = |it: &str| body[at..].starts_with(it.as_bytes());
+                let is_none = is("NaN") || is("Infinity");
+                let is_place = at.checked_sub(1).is_none_or(|it| is_before(body[it]));
+                if is_none && is_place {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    false
 }
 
 fn vector(config: &Config, numbers: &[Option<f64>]) -> Result<Result<Vector, VectorError>, Fault> {

@@ -129,7 +129,9 @@ impl Setup {
 
         let (name, model_name) = (get("backend").to_lowercase(), get("model_name"));
         let (api_key, base_url) = (Secret::new(&get("api_key")), get("base_url"));
-        if model_name.is_empty() && api_key.is_empty() && base_url.is_empty() {
+        // `openai` is what it is without a word: a configuration that was not begun has it, too.
+        let is_usual = matches!(name.as_str(), "" | "openai");
+        if is_usual && model_name.is_empty() && api_key.is_empty() && base_url.is_empty() {
             return Ok(Self::OnBoard);
         }
         let name = if name.is_empty() { "openai" } else { &name };
@@ -242,6 +244,15 @@ mod tests {
     fn nothing_set_is_the_model_on_board_and_half_set_says_what_is_missing() {
         assert_eq!(read(&[("backend", "openai"), ("dimensions", "8")]), Ok(Setup::OnBoard));
         assert_eq!(read(&[("model_name", "  "), ("api_key", "")]), Ok(Setup::OnBoard));
+        for backend in ["ollama", "Ollama ", "dashscope", "gemini"] {
+            let Ok(Setup::Incomplete(why)) = read(&[("backend", backend)]) else {
+                panic!("{backend}");
+            };
+            let name = backend.trim().to_lowercase();
+            assert_eq!(why, format!("`{name}` needs `embedding_model_config.model_name`"));
+        }
+        let alone = read(&[("backend", "opnai")]);
+        assert!(matches!(alone, Ok(Setup::Incomplete(_))), "{alone:?}");
         for backend in ["openai", "dashscope", "dashscope_multimodal", "gemini"] {
             for (key, missing) in [("model_name", "api_key"), ("api_key", "model_name")] {
                 let Ok(Setup::Incomplete(why)) = read(&[("backend", backend), (key, "x")]) else {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::redirect::{Attempt, Policy};
 
-use crate::base::clock;
+use crate::base::{address, clock};
 use crate::embed::remote::{RemoteError, chain, client_with};
 
 /// Why there is no file.
@@ -116,7 +116,7 @@ pub fn shown(url: &str) -> String {
             it.set_fragment(None);
             it.to_string()
         }
-        Err(_) => url.chars().take(80).filter(|it| !it.is_control()).collect(),
+        Err(_) => address::masked(url).chars().take(80).filter(|it| !it.is_control()).collect(),
     }
 }
 

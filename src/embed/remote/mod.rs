@@ -5,7 +5,9 @@
 //! runtime of its own and is not for the threads of another; any other thread, several at once.
 //!
 //! **Invariant:** a call ends at its deadline. While a server has asked for a pause nothing is
-//! sent to it, by anybody. One text that it does not take costs no other its vector. No redirect
+//! sent to it, by anybody; where it asks for none, ours counts, which doubles: who asks alone sends
+//! at most four requests in the first five seconds of a limit (at 0, 1, 3 and 7 s, less a quarter).
+//! One text that it does not take costs no other its vector. No redirect
 //! is followed: the key goes to the address that the user wrote and nowhere else.
 
 mod answer;
@@ -23,7 +25,7 @@ mod testing;
 mod tests;
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,6 +52,8 @@ pub struct Remote {
     runtime: Option<tokio::runtime::Runtime>,
     /// Until when nothing is sent, as the server asked.
     limited: Mutex<Option<Instant>>,
+    /// How often in a row it said that we are too fast, whoever asked.
+    turned_away: AtomicU32,
     /// The most half units that a text may have, as far as refusals have taught.
     learned: AtomicUsize,
     /// Passages wait for each other; questions wait for nobody.
@@ -112,6 +116,7 @@ impl Remote {
             client,
             runtime: Some(runtime),
             limited: Mutex::new(None),
+            turned_away: AtomicU32::new(0),
             passages: Semaphore::new(1),
             unit,
         })
@@ -225,7 +230,10 @@ impl Remote {
         loop {
             self.wait_turn(deadline).await?;
             let fault = match self.exchange(texts, deadline).await {
-                Ok(vectors) => return Ok(Ok(vectors)),
+                Ok(vectors) => {
+                    self.turned_away.store(0, Ordering::Relaxed);
+                    return Ok(Ok(vectors));
+                }
                 Err(Fault::TooLong(why)) => return Ok(Err(why)),
                 Err(Fault::End(err)) => return Err(err),
                 Err(Fault::Timeout) if clock::now() >= deadline => {
@@ -234,11 +242,15 @@ impl Remote {
                 Err(fault) => fault,
             };
             let is_last = tried >= retry::RETRIES;
-            let pause = jittered(retry::backoff(tried, self.unit));
+            let turned = self.turned_away.load(Ordering::Relaxed);
+            let pause = jittered(retry::backoff(tried.max(turned), self.unit));
             tried += 1;
             match fault {
                 Fault::Wait(asked) => {
-                    self.limit(asked.unwrap_or(pause));
+                    let more = turned.saturating_add(1).min(retry::MOST_DOUBLED);
+                    self.turned_away.fetch_max(more, Ordering::Relaxed);
+                    // A server that wants no pause, or one that is over, gets ours.
+                    self.limit(asked.map_or(pause, |it| it.max(pause)));
                     if is_last {
                         return Err(self.limited().unwrap_or_else(rate_limited_now));
                     }
@@ -361,6 +373,10 @@ impl Embedder for Remote {
 
     fn is_remote(&self) -> bool {
         true
+    }
+
+    fn batch_size(&self) -> usize {
+        self.config.max_batch_size
     }
 
     fn embed(&self, texts: &[&str], purpose: Purpose, deadline: Instant) -> Answer {

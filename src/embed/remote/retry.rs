@@ -3,6 +3,8 @@
 //! Pure. Takes what a server said about waiting (a `Retry-After` header in seconds or as a date,
 //! Gemini's `RetryInfo` in the body), gives how long.
 //!
+//! What it asks for is never less than our own pause, which the caller sees to.
+//!
 //! **Invariant:** no server makes us wait longer than [`MOST`]; what can't be read is not a wait of
 //! nought.
 
@@ -15,6 +17,9 @@ pub(super) const MOST: Duration = Duration::from_secs(3600);
 
 /// How often one request is sent again.
 pub(super) const RETRIES: u32 = 3;
+
+/// A pause doubles so often: after about a minute it stays as it is.
+pub(super) const MOST_DOUBLED: u32 = 6;
 
 /// The pause before the try after this one, where the server says nothing: 1, 2, 4 units.
 pub(super) fn backoff(tried: u32, unit: Duration) -> Duration {

@@ -299,6 +299,45 @@ fn a_failure_that_passes_is_sat_out() {
 }
 
 #[test]
+fn a_pause_of_nothing_is_no_leave_to_hurry() {
+    for header in [Some("0"), Some("-1"), Some("abc"), Some("Wed, 21 Oct 2015 07:28:00 GMT"), None]
+    {
+        let server = Server::start(move |_, _| limited(429, header));
+        let config = remote("openai", &server.url(), &[]).config().clone();
+        let remote = Remote::with_unit(config, Duration::from_secs(3600)).unwrap();
+        for _ in 0..3 {
+            let answer = embed(&remote, &["a"]);
+            assert!(matches!(answer.stopped, Some(EmbedError::RateLimited { .. })), "{answer:?}");
+        }
+        assert_eq!(server.sizes().len(), 1, "{header:?}");
+    }
+    // Who is turned away again and again asks ever more rarely, call by call.
+    let server = Server::start(|_, _| limited(429, Some("0")));
+    let remote = remote("openai", &server.url(), &[]);
+    (0..3).for_each(|_| drop(embed(&remote, &["a"])));
+    let turned = remote.turned_away.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(turned, retry::MOST_DOUBLED);
+}
+
+#[test]
+fn a_number_that_is_none_is_named() {
+    let body = |text: &str| Act::Say(200, Vec::new(), text.to_owned());
+    for (text, wanted) in [
+        (r#"{"data": [{"embedding": [1, NaN, 2]}]}"#, "a number that is none"),
+        (r#"{"data": [{"embedding": [-Infinity, 1]}]}"#, "a number that is none"),
+        (r#"{"data": [{"embedding": "[NaN, \"NaN" }"#, "it is not JSON"),
+        (r#"<html>NaN</html>"#, "it is not JSON"),
+    ] {
+        let server = then_good(vec![body(text)]);
+        let answer = embed(&remote("openai", &server.url(), &[]), &["a"]);
+        let said = answer.stopped.unwrap().to_string();
+        assert!(said.contains(wanted), "{text}: {said}");
+    }
+    let hint = EmbedError::Dimension { actual: 0, configured: 3 }.hint().unwrap();
+    assert!(!hint.contains("to 0") && hint.contains("model_name"), "{hint}");
+}
+
+#[test]
 fn a_request_is_sent_four_times_at_most() {
     let server = Server::start(|_, _| limited(429, Some("0")));
     let answer = embed(&remote("openai", &server.url(), &[]), &["a"]);
