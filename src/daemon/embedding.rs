@@ -17,7 +17,8 @@ use crate::daemon::indexer::Indexer;
 use crate::daemon::models::{self, Chosen, Wish};
 use crate::daemon::problems::Level;
 use crate::daemon::refused::{Refused, and_more};
-use crate::index::{Damage, Index, IndexView, Made, Models, VectorsError};
+use crate::embed::StaticModel;
+use crate::index::{Damage, Index, IndexView, Made, Models, NextSpace, VectorsError};
 use crate::vault::{BlobId, VaultPath};
 
 /// The model in use.
@@ -38,6 +39,7 @@ pub(super) struct Embedding {
 /// The problems that it names.
 const MODEL: &str = "model";
 const FAILING: &str = "embedding-notes";
+const MUTE: &str = "embedding-mute";
 
 impl Embedding {
     pub(super) fn new(house: &House, encoder: &Encoder, metadata: &Path) -> Self {
@@ -64,7 +66,8 @@ impl Embedding {
         self.version = version;
         let wish = Wish::of(&settings, &self.house.dirs);
         // What could not be had may be there now.
-        if wish == self.wish && !self.house.problems.is_open(MODEL) {
+        let is_open = |it| self.house.problems.is_open(it);
+        if wish == self.wish && !is_open(MODEL) && !is_open(MUTE) {
             return None;
         }
         // One file has one owner.
@@ -104,6 +107,32 @@ impl Embedding {
         self.failing.retain(|path, (blob, _)| lives(path, *blob));
         if self.failing.len() < before {
             self.tell_failing();
+        }
+    }
+
+    /// Names a model that has no vectors of too many notes to be searched.
+    fn tell_mute(&self, next: Option<&NextSpace>, shown: Option<String>) {
+        let problems = &self.house.problems;
+        let Some((next, notes)) = next.and_then(|it| Some((it, it.mute?))) else {
+            problems.clear(MUTE);
+            return;
+        };
+        let why = match self.refused.first() {
+            Some(it) => format!(" (`{}`: {})", it.path, it.why),
+            None => String::new(),
+        };
+        let shown = shown.map_or("words alone".to_owned(), |it| format!("the vectors of `{it}`"));
+        let (model, all, board) = (&next.model, next.all, StaticModel::on_board_identity().model);
+        let what = format!(
+            "`{model}` is not searched: it gives no vector of {notes} of {all} notes{why}; search \
+             goes on with {shown}"
+        );
+        let remedy = format!(
+            "Look whether it is a model that embeds, and how its provider runs; then `remd reload` \
+             has all notes asked for again. `remd model use {board}` does without it."
+        );
+        if !problems.list().iter().any(|it| it.id == MUTE && it.what == what) {
+            problems.report(MUTE, Level::Warning, &what, &remedy);
         }
     }
 
@@ -174,6 +203,7 @@ impl Indexer {
             }
         }
         let next = index.next_space();
+        embedding.tell_mute(next.as_ref(), index.view().vectors().map(|it| it.model));
         if self.house.shelf.get().next_space != next {
             self.house.shelf.update(|it| it.next_space = next);
         }

@@ -118,6 +118,11 @@ impl Refused {
         }
     }
 
+    /// One of them.
+    pub(super) fn first(&self) -> Option<&RefusedNote> {
+        self.notes.values().next()
+    }
+
     fn keep(&self) {
         let kept =
             Kept { space: self.space.clone(), notes: self.notes.values().cloned().collect() };

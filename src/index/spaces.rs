@@ -2,7 +2,7 @@
 //!
 //! Takes a model and the notes as they come, passes both on. Another model's vectors are made
 //! beside those that are there; the new space takes the place of the old one when it has all
-//! living notes. Blocking; the index's owner.
+//! living notes, and vectors of all but a few. Blocking; the index's owner.
 //!
 //! **Invariant:** one space is searched at a time; it changes when the next one is whole, and what
 //! fails in the next one changes nothing in it.
@@ -38,6 +38,10 @@ impl Models {
 pub(super) struct Spaces {
     shown: Vectors,
     next: Option<Vectors>,
+    /// Of how many notes the next space, which is whole, has no vector: too many to be searched.
+    mute: Option<usize>,
+    /// Whether notes came or went since that was counted.
+    is_changed: bool,
     meanwhile: Option<Arc<dyn Embedder>>,
     dir: PathBuf,
 }
@@ -50,12 +54,21 @@ pub struct NextSpace {
     /// Notes that it has, and all that there are.
     pub done: usize,
     pub all: usize,
+    /// Where it has seen all, and is not searched all the same: notes that it has no vector of.
+    pub mute: Option<usize>,
 }
 
 impl Spaces {
     pub(super) fn new(dir: &Path, models: Models) -> Self {
         let shown = Vectors::new(dir, models.wanted, "");
-        Self { shown, next: None, meanwhile: models.meanwhile, dir: dir.to_owned() }
+        Self {
+            shown,
+            next: None,
+            mute: None,
+            is_changed: false,
+            meanwhile: models.meanwhile,
+            dir: dir.to_owned(),
+        }
     }
 
     pub(super) fn shown(&self) -> &Vectors {
@@ -70,10 +83,11 @@ impl Spaces {
     /// is searched on.
     pub(super) fn look_for_missing(&mut self, state: &State) {
         self.all_mut().for_each(|it| it.look_for_missing(state));
-        if self.shown.missing() > 0 {
+        let is_mute = self.shown.mute(state).is_some();
+        if self.shown.missing() > 0 || is_mute {
             let is_left = |it: Vectors| it.has_files().then_some(it);
             let stand_in = self.stand_in();
-            let stand_in = match self.shown.is_empty() {
+            let stand_in = match self.shown.is_empty() || is_mute {
                 true => stand_in,
                 false => stand_in.and_then(is_left),
             };
@@ -81,6 +95,7 @@ impl Spaces {
                 stand_in.read();
                 stand_in.look_for_missing(state);
                 self.begin_with(Some(stand_in));
+                self.turn(state);
             }
         }
     }
@@ -100,17 +115,26 @@ impl Spaces {
         let Models { wanted, meanwhile } = models;
         self.meanwhile = meanwhile;
         if self.shown.takes(&wanted) {
-            self.next = None;
+            (self.next, self.mute) = (None, None);
             return;
         }
-        if self.next.as_mut().is_some_and(|it| it.takes(&wanted)) {
+        if let Some(next) = self.next.as_mut().filter(|it| it.identity() == wanted.identity()) {
+            next.takes(&wanted);
+            // Whoever asks for it again has mended it, and what it refused is asked for again.
+            if self.mute.take().is_some()
+                && let Err(err) = next.begin_anew(state)
+            {
+                tracing::warn!(err = told(&err), "vectors that are no use stay");
+            }
             return;
         }
         let mut next = self.shown.of_another(&self.dir, wanted);
         next.read();
         next.look_for_missing(state);
         self.next = Some(next);
-        if self.shown.is_remote() && self.owes_next() {
+        let is_unready =
+            self.owes_next() || self.next.as_ref().is_some_and(|it| it.mute(state).is_some());
+        if self.shown.is_remote() && is_unready {
             // Who names another provider wants nothing sent to the last one any more.
             let stand_in = self.meanwhile.clone().map(|it| self.shown.of_another(&self.dir, it));
             if let Some(mut stand_in) = stand_in {
@@ -154,18 +178,22 @@ impl Spaces {
             dimension: identity.dimension,
             done: all.saturating_sub(next.missing()),
             all,
+            mute: self.mute,
         })
     }
 
     pub(super) fn put<'a>(&mut self, notes: impl Iterator<Item = (&'a Card, &'a NoteDoc)> + Clone) {
+        self.is_changed = true;
         self.all_mut().for_each(|it| it.put(notes.clone()));
     }
 
     pub(super) fn owe(&mut self, card: &Card) {
+        self.is_changed = true;
         self.all_mut().for_each(|it| it.owe(card));
     }
 
     pub(super) fn remove(&mut self, card: &Card) {
+        self.is_changed = true;
         self.all_mut().for_each(|it| it.remove(card));
     }
 
@@ -177,7 +205,9 @@ impl Spaces {
     /// Whether there is work that no provider has to be waited for.
     pub(super) fn owes_at_once(&self) -> bool {
         let is_owed = |it: &Vectors| it.is_instant() && it.missing() > 0;
-        self.all().any(is_owed) || self.next.as_ref().is_some_and(|it| it.missing() == 0)
+        let is_counted = self.mute.is_some() && !self.is_changed;
+        self.all().any(is_owed)
+            || self.next.as_ref().is_some_and(|it| it.missing() == 0 && !is_counted)
     }
 
     pub(super) fn is_unwritten(&self) -> bool {
@@ -336,8 +366,18 @@ impl Spaces {
         }
     }
 
-    /// Lets the next space take its place, if it has all living notes that it can have.
+    /// Lets the next space take its place, if it has all living notes that it can have, and is of
+    /// use.
     fn turn(&mut self, state: &State) {
+        let whole = self.next.as_ref().filter(|it| it.is_whole(state));
+        let mute = whole.and_then(|it| it.mute(state));
+        if let (Some(notes), None) = (mute, self.mute) {
+            tracing::warn!(notes, "the next model has no vectors of them, and is not searched");
+        }
+        (self.mute, self.is_changed) = (mute, false);
+        if self.mute.is_some() {
+            return;
+        }
         if let Some(next) = self.next.take_if(|it| it.is_whole(state)) {
             let model = &next.identity().model;
             tracing::info!(model, "the vectors of this model are searched from now on");

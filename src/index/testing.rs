@@ -47,6 +47,8 @@ pub(crate) struct WordModel {
     identity: Identity,
     /// Whether it gives no answer now.
     pub(crate) is_away: AtomicBool,
+    /// Whether it takes no text, and says so.
+    pub(crate) refuses: AtomicBool,
     /// Of texts with this word it gives none in time, nor of those behind them.
     pub(crate) too_much: Mutex<Option<&'static str>>,
     /// Of how many texts it was asked for vectors.
@@ -86,6 +88,7 @@ impl WordModel {
         Arc::new(Self {
             identity,
             is_away: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
             too_much: Mutex::new(None),
             asked: AtomicUsize::new(0),
         })
@@ -124,6 +127,10 @@ impl Embedder for WordModel {
             return Answer { slots: vec![Slot::Missing; texts.len()], stopped };
         }
         self.asked.fetch_add(texts.len(), Ordering::SeqCst);
+        if self.refuses.load(Ordering::SeqCst) {
+            let slots = vec![Slot::Refused("vector is zero".to_owned()); texts.len()];
+            return Answer { slots, stopped: None };
+        }
         let slot = |text: &&str| self.vector(text).map_or(Slot::Silent, Slot::whole);
         let mut slots: Vec<Slot> = texts.iter().map(slot).collect();
         let too_much = *self.too_much.lock().unwrap();

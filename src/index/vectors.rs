@@ -11,6 +11,7 @@
 mod at_rest;
 mod drawn;
 mod error;
+mod mute;
 mod tried;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -356,15 +357,6 @@ impl Vectors {
         asked.iter().filter(|it| !lacking.contains(it)).for_each(|it| self.tried.forget(*it));
         self.tried.blame(&lacking, asked.len() == 1, &blame);
         self.show(notes);
-    }
-
-    /// Whether no note lacks vectors but a few that the model was asked for in vain, and will be again.
-    pub(super) fn is_whole(&self, state: &State) -> bool {
-        let missing = self.missing.len();
-        let all = state.cards().count();
-        let is_left = |it: &u64| self.tried.is_put_off(*it);
-        missing == 0
-            || (missing < all && missing <= (all / 10).max(1) && self.missing.iter().all(is_left))
     }
 
     /// Puts what is in memory into a file.

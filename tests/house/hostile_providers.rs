@@ -100,6 +100,57 @@ fn a_text_that_a_model_does_not_take_is_named_until_it_is_another() {
     wait_for("its end", || problem(&house, "embedding-refused").is_none());
 }
 
+/// H08: a model that takes no text, however well it answers a `ping`, is searched by nobody.
+#[test]
+fn a_model_without_vectors_takes_no_place_and_is_named_until_it_has_some_h08() {
+    let is_mended = Arc::new(AtomicUsize::new(0));
+    let now = Arc::clone(&is_mended);
+    let server = Server::start(move |request, _| {
+        if is_ping(request) || now.load(Ordering::SeqCst) == 1 {
+            return answer(request, 3);
+        }
+        let zero = |at: usize| json!({"index": at, "embedding": [0, 0, 0]});
+        let data: Vec<_> = (0..texts(&request.body).len()).map(zero).collect();
+        Act::Say(200, Vec::new(), json!({"data": data}).to_string())
+    });
+    let mut house = house(&openai(&server, 3));
+    let check = |house: &House| {
+        wait_for("its name", || problem(house, "embedding-mute").is_some());
+        let said = problem(house, "embedding-mute").unwrap();
+        let what = said["what"].as_str().unwrap();
+        assert!(what.starts_with("`m3` is not searched: it gives no vector of 3 of 3"), "{what}");
+        assert!(what.contains("vector is zero") && what.contains("`remd-static-256`"), "{what}");
+        assert!(said["remedy"].as_str().unwrap().contains("`remd reload`"), "{said}");
+        assert_eq!(
+            (&said["level"], &house.status()["verdict"]),
+            (&json!("warning"), &json!("degraded"))
+        );
+        let vectors = vectors(house);
+        assert_eq!(
+            (&vectors["model"], &vectors["missing"]),
+            (&json!("remd-static-256"), &json!(0))
+        );
+        assert_eq!(first(house, "travelling to work on two wheels"), "commute.md");
+        let said = house.run(["search", "travelling to work on two wheels"]);
+        assert!(!said.stdout.contains("vector off"), "{}", said.stdout);
+    };
+    check(&house);
+    house.stop();
+    house.start();
+    house.settle();
+    check(&house);
+    is_mended.store(1, Ordering::SeqCst);
+    assert_eq!(house.run(["reload"]).code, 0);
+    wait_for_model(&house, "m3");
+    wait_for("its end", || {
+        ["embedding-mute", "embedding-refused"].iter().all(|it| problem(&house, it).is_none())
+    });
+    assert_eq!(
+        (&vectors(&house)["vectors"], &house.status()["verdict"]),
+        (&json!(3), &json!("ok"))
+    );
+}
+
 /// H05: a pause that a provider asks for is kept by everybody, and nobody starves in it.
 #[test]
 fn a_pause_is_kept_and_a_question_does_not_starve_in_it_h05() {

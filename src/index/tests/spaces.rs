@@ -126,6 +126,66 @@ fn what_fails_in_the_next_space_changes_nothing() {
     assert_eq!(near(&index.view(), &remote, "moon")[0], "b.md");
 }
 
+/// What answers and says nothing is no model to search by, whatever is restarted meanwhile.
+#[test]
+fn a_space_that_has_no_vectors_takes_nobody_s_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let (board, remote) = (WordModel::instant("board"), WordModel::remote("remote"));
+    remote.refuses.store(true, Ordering::SeqCst);
+    let mut index = opened(dir.path(), models(&remote, &board));
+    let check = |index: &Index, mute: usize, all: usize| {
+        assert_eq!((model(index), missing(index)), ("board".to_owned(), 0));
+        assert_eq!(near(&index.view(), &board, "moon")[0], "b.md");
+        let next = index.next_space().unwrap();
+        assert_eq!(
+            (&*next.model, next.done, next.all, next.mute),
+            ("remote", all, all, Some(mute))
+        );
+        assert!(!index.owes_at_once(), "nothing is to be done about it");
+    };
+    work(&mut index);
+    // The empty note says nothing to anybody.
+    check(&index, 3, 4);
+    index.rest().unwrap();
+    drop(index);
+    let mut index = opened(dir.path(), models(&remote, &board));
+    work(&mut index);
+    check(&index, 3, 4);
+    index.stage(vec![put("e.md", "pilot"), remove("a.md")], commit(2)).unwrap();
+    work(&mut index);
+    check(&index, 3, 4);
+    // It is mended, and asked for all again.
+    remote.refuses.store(false, Ordering::SeqCst);
+    let asked = remote.asked.load(Ordering::SeqCst);
+    index.change_models(models(&remote, &board));
+    assert_eq!((model(&index), index.next_space().unwrap().mute), ("board".to_owned(), None));
+    work(&mut index);
+    assert_eq!((model(&index), index.next_space()), ("remote".to_owned(), None));
+    assert_eq!(remote.asked.load(Ordering::SeqCst) - asked, 3);
+    assert_eq!(near(&index.view(), &remote, "pilot")[0], "e.md");
+    index.rest().unwrap();
+    drop(index);
+    let index = opened(dir.path(), models(&remote, &board));
+    assert_eq!((model(&index), missing(&index)), ("remote".to_owned(), 0));
+}
+
+/// One that was searched once, and has no vectors: the stand-in is made again.
+#[test]
+fn a_space_without_vectors_is_left_at_the_next_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (board, remote) = (WordModel::instant("board"), WordModel::remote("remote"));
+    remote.refuses.store(true, Ordering::SeqCst);
+    let mut index = open_with_model(dir.path(), remote.clone(), notes(), commit(1));
+    make_vectors(&mut index);
+    index.rest().unwrap();
+    assert_eq!(model(&index), "remote");
+    drop(index);
+    let mut index = opened(dir.path(), models(&remote, &board));
+    work(&mut index);
+    assert_eq!((model(&index), missing(&index)), ("board".to_owned(), 0));
+    assert_eq!(near(&index.view(), &board, "moon")[0], "b.md");
+}
+
 /// A rename, an undo, a checkout and a second branch bring texts that the cache has.
 /// The numbers of notes begin anew with each opening: what was made for an earlier one is of others.
 #[test]
