@@ -267,7 +267,8 @@ fn is_dead_mount(path: &Path) -> bool {
     let (said, says) = mpsc::channel();
     let own = path.to_owned();
     let asked = std::thread::Builder::new().name("mount-probe".to_owned()).spawn(move || {
-        let dead = fs::stat(&own).is_err_and(|err| errno::is_dead(&err.source));
+        // Not its attributes: the kernel gives those from memory for a while.
+        let dead = fs::read_dir(&own).is_err_and(|err| errno::is_dead(&err.source));
         // Nobody listens after the deadline.
         let _sent = said.send(dead);
     });

@@ -69,6 +69,38 @@ fn wait_mounted(house: &House) {
     wait_for("the mount", || house.status()["mount"]["state"] == "mounted");
 }
 
+/// The kernel answers for a while what it was told of a folder, whoever is gone: that is no sign of
+/// life. (G01)
+#[test]
+fn a_dead_mount_that_somebody_has_just_looked_at_is_cleared_g01() {
+    if !has_fuse("a dead mount that somebody looked at") {
+        return;
+    }
+    let mut house = with_note();
+    let place = house.mount.clone();
+    let root = root_of(&house);
+    let _sweep = Sweep::new(&root);
+    for round in 0..4 {
+        house.start();
+        wait_mounted(&house);
+        let look = ["stat", "find"][round % 2];
+        let said = Command::new(look).arg(&place).output().unwrap();
+        assert!(said.status.success(), "{look}: {}", String::from_utf8_lossy(&said.stderr));
+        house.kill();
+        if round >= 2 {
+            let said = house.run(["unmount"]);
+            assert_eq!(said.code, 0, "{look}: {}{}", said.stdout, said.stderr);
+            assert!(mounts_below(&root).is_empty(), "{look}");
+        }
+    }
+    house.start();
+    wait_mounted(&house);
+    house.settle();
+    assert!(house.cat("search/needle").contains("n.md"));
+    assert_eq!(mounts_below(&root).len(), 1);
+    house.stop();
+}
+
 fn records(house: &House) -> usize {
     let folder = root_of(house).join("home/.local/state/remd/mounts");
     fs::read_dir(folder).map_or(0, Iterator::count)
