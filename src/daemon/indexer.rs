@@ -293,6 +293,9 @@ impl Indexer {
                 self.tend(index, vectors, metadata);
                 resting = false;
             }
+            if quiet {
+                index.draw_neighbours_if_due();
+            }
             if quiet
                 && (self.read_again(index, reread, layout)?
                     || self.read_what_came(index, packs, layout)?)

@@ -104,6 +104,12 @@ impl Ask {
         self.is_literal() && of_identifiers
     }
 
+    /// The words that say something, as they are spelled: no stop words, nor those that only ask.
+    pub fn subjects(&self) -> impl Iterator<Item = &str> {
+        let says = |it: &&Word| it.stem.is_some() && it.weight >= 1.0;
+        self.words.iter().filter(says).filter_map(|it| it.exact.as_deref())
+    }
+
     /// Whether the text leaves nothing to look up, so that only reading can answer it.
     pub fn is_wordless(&self) -> bool {
         self.words.is_empty() && self.phrases.is_empty()

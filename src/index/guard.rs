@@ -28,7 +28,7 @@ pub(super) struct Guard {
 
 /// By which files are known again.
 pub(super) type Prints = BTreeMap<PathBuf, Print>;
-type Print = (u64, u64, i64, i64);
+pub(super) type Print = (u64, u64, i64, i64);
 
 /// What somebody did to the index's files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -178,7 +178,7 @@ fn is_lasting(path: &Path) -> bool {
     name == b"meta.json" || name.ends_with(b".zst") && !name.starts_with(b".")
 }
 
-fn print_of(path: &Path) -> Option<Print> {
+pub(super) fn print_of(path: &Path) -> Option<Print> {
     let meta = fs::lstat(path).ok()?;
     // A folder in its place has another inode.
     Some((meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))

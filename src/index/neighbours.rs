@@ -220,9 +220,22 @@ impl Plan {
 }
 
 impl Known {
-    /// The graph, if it is there.
+    /// The graph, if it is there and what it was.
     pub(super) fn graph(&self) -> Option<Arc<Drawn>> {
-        self.0.inner().graph.clone().filter(|it| it.graph.is_whole())
+        let graph = self.0.inner().graph.clone()?;
+        if !graph.graph.is_whole() {
+            self.0.lose(&graph);
+            return None;
+        }
+        Some(graph)
+    }
+
+    /// Whether one is wanted that nobody is about to make.
+    pub(super) fn is_due(&self) -> bool {
+        // A look at it, so that what is damaged counts as gone.
+        let _graph = self.graph();
+        let inner = self.0.inner();
+        inner.state == GraphState::Waiting && !inner.is_at_work
     }
 
     #[cfg(test)]
@@ -281,6 +294,18 @@ impl Inner {
 impl Shared {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of a graph whose file somebody touched.
+    fn lose(&self, graph: &Arc<Drawn>) {
+        let mut inner = self.inner();
+        if inner.graph.as_ref().is_some_and(|it| Arc::ptr_eq(it, graph)) {
+            tracing::warn!(
+                "the graph of neighbours was touched by another program; it is built again"
+            );
+            inner.graph = None;
+            inner.state = GraphState::Waiting;
+        }
     }
 
     fn is_stopped(&self) -> bool {

@@ -161,6 +161,11 @@ impl Spaces {
         }
     }
 
+    /// Has the graphs built that are wanted, now that there is time.
+    pub(super) fn draw_if_due(&self, state: &State) {
+        self.all().for_each(|it| it.draw_if_due(state));
+    }
+
     /// The vectors of a note that is searched, for the chunk store.
     pub(super) fn at_rest(&self, id: u64) -> Option<AtRest<'_>> {
         self.shown.at_rest(id)

@@ -54,14 +54,21 @@ impl Index {
     }
 
     /// Lets a graph of neighbours name who is near where there are more vectors than these. It is
-    /// read and built while all of them are looked at.
-    /// Says whether that is new.
+    /// read and built while all of them are looked at. Says whether that is new.
     pub fn draw_neighbours_above(&mut self, vectors: usize) -> bool {
         let spaces = self.vectors.as_mut().filter(|it| it.draws_above() != vectors);
         let Some(spaces) = spaces else { return false };
         spaces.draw_above(vectors, &self.state);
         self.publish(None);
         true
+    }
+
+    /// Has a graph built that is wanted and not there, whatever took it away: asked when all is
+    /// quiet.
+    pub fn draw_neighbours_if_due(&self) {
+        if let Some(vectors) = self.vectors.as_ref().filter(|_| self.proof.is_none()) {
+            vectors.draw_if_due(&self.state);
+        }
     }
 
     /// How far the space is that is made beside the one that is searched.

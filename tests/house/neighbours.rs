@@ -71,6 +71,29 @@ fn many_vectors_get_a_graph_that_a_restart_reads_and_damage_costs_nothing() {
     house.start();
     check(&house);
     assert!(std::fs::metadata(&file).unwrap().modified().unwrap() > built, "built again");
+    // Written into and cut while it is in use: no answer goes by it, and it is built again.
+    for damage in ["written", "cut", "gone"] {
+        let before = std::fs::metadata(&file).unwrap().modified().unwrap();
+        let whole = std::fs::read(&file).unwrap();
+        match damage {
+            "written" => {
+                use std::os::unix::fs::FileExt as _;
+                let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+                open.write_all_at(&vec![0xff; whole.len() / 2], whole.len() as u64 / 4).unwrap();
+            }
+            "cut" => {
+                let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+                open.set_len(500).unwrap();
+            }
+            _ => std::fs::remove_file(&file).unwrap(),
+        }
+        assert_eq!(first(&house, "looking at whales from a boat").0, "memory/new.md", "{damage}");
+        wait_for(damage, || {
+            let is_new = std::fs::metadata(&file).is_ok_and(|it| it.modified().unwrap() > before);
+            is_new && graph(&house)["state"] == "in_use"
+        });
+        check(&house);
+    }
     let status = house.status();
     let problems = status["problems"].as_array().unwrap();
     assert!(problems.iter().all(|it| it["id"] == "identity"), "{problems:?}");

@@ -52,7 +52,8 @@ impl Meaning {
             }
             named = self.named(&drawn, state, query, keep, width * FURTHER, deadline)?;
         }
-        if named.len() < most {
+        // What was written into its file meanwhile may have led anywhere.
+        if named.len() < most || !drawn.graph.is_whole() {
             return None;
         }
         let which = Which::These(&beside);

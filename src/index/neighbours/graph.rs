@@ -10,19 +10,22 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::base::clock;
 use crate::base::fs;
 use crate::base::mapped::Map;
 use crate::embed::{Quantised, products};
+use crate::index::guard::{Print, print_of};
 use crate::index::rows::{Heading, Rows, RowsError, fixed, signed};
 
 /// A graph over the rows of notes.
 pub(in crate::index) struct Graph {
     bytes: Bytes,
     plan: Plan,
+    /// Where it lies, and the file as it was when it was read.
+    kept: Option<(PathBuf, Option<Print>)>,
 }
 
 enum Bytes {
@@ -188,9 +191,12 @@ pub(super) fn compose<'a>(
 impl Graph {
     /// Maps a graph and looks at every byte of it.
     pub(super) fn open(path: &Path, heading: &Heading) -> Result<Self, RowsError> {
+        // Before it is read: what is written into it meanwhile shows.
+        let print = print_of(path);
         let file = fs::open_regular(path)?;
         let bytes = Bytes::Mapped(fs::at("map", path, Map::of(&file))?);
-        Self::believed(bytes, path, heading)
+        let graph = Self::believed(bytes, path, heading)?;
+        Ok(Self { kept: Some((path.to_owned(), print)), ..graph })
     }
 
     /// The same of bytes that are in no file.
@@ -204,17 +210,18 @@ impl Graph {
         if found != *heading {
             return Err(RowsError::Other { path: path.to_owned() });
         }
-        let graph = Self { bytes, plan };
+        let graph = Self { bytes, plan, kept: None };
         graph.check().map_err(damaged)?;
         Ok(graph)
     }
 
-    /// Whether no page of its file was lost.
-    pub(super) fn is_whole(&self) -> bool {
-        match &self.bytes {
+    /// Whether its file is what it was, and no page of it was lost. One `stat`.
+    pub(in crate::index) fn is_whole(&self) -> bool {
+        let is_mapped = match &self.bytes {
             Bytes::Mapped(map) => map.lost() == 0,
             Bytes::Owned(_) => true,
-        }
+        };
+        is_mapped && self.kept.as_ref().is_none_or(|(path, print)| print_of(path) == *print)
     }
 
     pub(super) fn rows(&self) -> usize {

@@ -24,6 +24,13 @@ impl Vectors {
         self.neighbours.look(self.plan(state));
     }
 
+    /// Has a graph built that is wanted, now that there is time.
+    pub(in crate::index) fn draw_if_due(&self, state: &State) {
+        if self.neighbours.known().is_due() {
+            self.neighbours.look(self.plan(state).when_idle());
+        }
+    }
+
     pub(super) fn plan(&self, state: &State) -> Plan {
         Plan::of(&self.folder, &self.heading, &self.disk, state, self.missing.len())
     }
