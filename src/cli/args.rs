@@ -152,10 +152,10 @@ pub struct SearchOptions {
     /// At most so many notes, 1 to 200
     #[arg(short = 'n', long = "limit", default_value_t = crate::search::Query::DEFAULT_LIMIT)]
     pub limit: usize,
-    /// Only notes of this day (YYYY-MM-DD) or later
+    /// Only notes of this day (YYYY-MM-DD) or later; notes without a day of their own pass
     #[arg(long, value_name = "DATE")]
     pub since: Option<String>,
-    /// Only notes of this day or earlier
+    /// Only notes of this day or earlier; notes without a day pass
     #[arg(long, value_name = "DATE")]
     pub until: Option<String>,
     /// Only below this folder (repeatable); opens folders that search skips by default

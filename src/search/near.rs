@@ -153,6 +153,11 @@ impl FoundNear {
         }
     }
 
+    /// Whether the question has a vector.
+    pub(super) fn has_looked(&self) -> bool {
+        self.query.is_some()
+    }
+
     /// How the branch took part.
     pub(super) fn state(&self) -> BranchState {
         match (self.near.len(), self.missing) {

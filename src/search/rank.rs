@@ -26,6 +26,9 @@ use crate::vault::decode;
 
 /// Neighbours a hit shows in each direction.
 const MOST_NEIGHBOURS: usize = 10;
+/// So many candidates are looked at however few hits are asked for, so that the first are the same;
+/// not for the documented rule.
+const LEAST_CANDIDATES: usize = 30;
 /// The most candidates a branch gives.
 const MOST_CANDIDATES: usize = 200;
 
@@ -243,7 +246,7 @@ fn answer(
         return Ok(Answer {
             keyword: BranchState::Used(found.len()),
             vector: BranchState::Off("the query has no word"),
-            ranked: ranked::by_words(view, found, &Timely::default()),
+            ranked: ranked::by_words(view, found, Vec::new(), &Timely::default())?,
             ask: None,
             dropped: 0,
             cut: !whole,
@@ -254,7 +257,9 @@ fn answer(
     }
     let wanted = query.vector_weight.filter(|it| it.is_finite());
     let timely = Timely::of(text, &ask, wanted, rules);
-    let pool = timely.pool(pool);
+    let is_documented = wanted.is_some() || rules.by_rank.is_some();
+    let pool = timely.pool(if is_documented { pool } else { pool.max(LEAST_CANDIDATES) });
+    let of_time = timely.of_time(view, |card| filter.takes(card), query.limit);
     let (no_words, no_vectors) =
         (wanted.is_some_and(|it| it >= 1.0), wanted.is_some_and(|it| it <= 0.0));
     let words = match no_words {
@@ -290,7 +295,7 @@ fn answer(
     };
     let model = view.embedder().map(|it| it.identity().model.as_str());
     let Some(model) = model.filter(|_| wanted.is_none_or(|it| it > 0.0)) else {
-        answer.ranked = ranked::by_words(view, words.candidates, &timely);
+        answer.ranked = ranked::by_words(view, words.candidates, of_time, &timely)?;
         return Ok(answer);
     };
     let fusion = Fusion::chosen(wanted, rules.by_rank, rules.by_score, model);
@@ -300,7 +305,8 @@ fn answer(
         near.add(view, words.candidates.iter().map(|it| &it.card));
     }
     answer.cut |= near.cut;
-    if answer.vector.found() > 0 {
+    // The notes that words found have their nearness, too.
+    if near.has_looked() {
         answer.vector = near.state();
     }
     let is_both = !words.candidates.is_empty() && !near.near.is_empty();
@@ -316,7 +322,7 @@ fn answer(
     };
     if let Some(ask) = &answer.ask {
         answer.ranked =
-            ranked::fused(view, ask, (fusion, scales), words.candidates, &near, &timely)?;
+            ranked::fused(view, ask, (fusion, scales), words.candidates, &near, of_time, &timely)?;
     }
     Ok(answer)
 }

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** each note once; sorted by score, ties by path; a score is the sum of its parts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::index::{Ask, Candidate, Card, IndexError, IndexView};
@@ -85,13 +85,35 @@ impl Ranked {
 pub(super) fn by_words(
     view: &IndexView,
     candidates: Vec<Candidate>,
+    of_time: Vec<Arc<Card>>,
     timely: &Timely,
-) -> Vec<Ranked> {
+) -> Result<Vec<Ranked>, IndexError> {
+    let best = candidates.iter().map(Candidate::score).fold(0.0, f32::max);
+    let timely = &timely.beside(best);
     let ranked = candidates.into_iter().map(|it| {
         let score = it.score();
         Ranked::new(it, score, timely)
     });
-    in_order(view, ranked.collect())
+    let mut all = ranked.collect();
+    add_of_time(view, of_time, timely, &mut all)?;
+    Ok(in_order(view, all))
+}
+
+/// Adds the notes that are an answer for their day alone.
+fn add_of_time(
+    view: &IndexView,
+    of_time: Vec<Arc<Card>>,
+    timely: &Timely,
+    all: &mut Vec<Ranked>,
+) -> Result<(), IndexError> {
+    let known: HashSet<VaultPath> = all.iter().map(|it| it.card().path.clone()).collect();
+    for card in of_time.iter().filter(|it| !known.contains(&it.path)) {
+        let mut ranked = Ranked::new(view.candidate(card, 0)?, 0.0, timely);
+        let (key, score, shown, beyond) = (card.path.clone(), 0.0, 0.0, 0.0);
+        ranked.fused = Some(Fused { key, score, shown, vector: None, keyword: None, beyond });
+        all.push(ranked);
+    }
+    Ok(())
 }
 
 /// The order of what both branches found.
@@ -101,6 +123,7 @@ pub(super) fn fused(
     (fusion, scales): (Fusion, Scales),
     words: Vec<Candidate>,
     near: &FoundNear,
+    of_time: Vec<Arc<Card>>,
     timely: &Timely,
 ) -> Result<Vec<Ranked>, IndexError> {
     // The words' own order has named notes before better ones; ranks are those of the scores.
@@ -131,6 +154,7 @@ pub(super) fn fused(
         ranked.fused = Some(fused);
         all.push(ranked);
     }
+    add_of_time(view, of_time, timely, &mut all)?;
     if ask.is_literal() {
         lead_the_literal(view, ask, &mut all)?;
     }

@@ -20,9 +20,14 @@ const OUTSIDE: f32 = 0.5;
 /// How many days around a stretch still are near it: at least, and at most.
 const AROUND: (i32, i32) = (7, 14);
 
-/// Days that a question names; at least one stretch.
+/// Days that a question names.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Times(Vec<Span>);
+pub struct Times {
+    /// At least one.
+    spans: Vec<Span>,
+    /// What the question says beside.
+    rest: String,
+}
 
 /// A stretch of days, its ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,18 +49,21 @@ impl Times {
     /// letter and names none.
     pub fn named(text: &str, today: Day) -> Option<Self> {
         let text = &text[..text.floor_char_boundary(LONGEST)];
-        let mut spans = Vec::new();
+        let (mut spans, mut rest) = (Vec::new(), String::new());
         let mut is_quoted = false;
         let parts: Vec<&str> = text.split('"').collect();
         for (at, part) in parts.iter().enumerate() {
             // The last quote has no partner.
             let is_last = at + 1 == parts.len();
+            let mut left = (*part).to_owned();
             if !is_quoted || is_last {
-                english::read(part, today, &mut spans);
-                if !part.is_ascii() {
-                    cjk::read(part, today, &mut spans);
+                left = english::read(part, today, &mut spans);
+                if !left.is_ascii() {
+                    left = cjk::read(&left, today, &mut spans);
                 }
             }
+            rest.push_str(&left);
+            rest.push(' ');
             is_quoted = !is_quoted;
         }
         let mut distinct: Vec<Span> = Vec::new();
@@ -64,19 +72,24 @@ impl Times {
                 distinct.push(span);
             }
         }
-        (!distinct.is_empty()).then_some(Self(distinct))
+        (!distinct.is_empty()).then_some(Self { spans: distinct, rest })
     }
 
     /// How near a day (`YYYY-MM-DD`) is: 1 for one that is meant, 0 for one that is far.
     pub fn nearness(&self, day: &str) -> f32 {
         let Some(day) = Day::read(day) else { return 0.0 };
-        self.0.iter().map(|it| it.nearness(day)).fold(0.0, f32::max)
+        self.spans.iter().map(|it| it.nearness(day)).fold(0.0, f32::max)
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        let spans: Vec<String> = self.0.iter().map(Span::text).collect();
+        let spans: Vec<String> = self.spans.iter().map(Span::text).collect();
         spans.join(", ")
+    }
+
+    /// What the question says beside its times.
+    pub fn rest(&self) -> &str {
+        &self.rest
     }
 }
 

@@ -50,7 +50,8 @@ fn what_is_kept_out_of_the_commits_is_counted_apart() {
     if has_fuse("pages of links and nodes") {
         for page in ["note/a.md/links", "note/a.md/backlinks", "nodes/zebra"] {
             let page = house.cat(page);
-            assert!(page.ends_with(", 1 kept out\n"), "{page}");
+            let last = page.lines().last().unwrap();
+            assert!(last.contains(", 1 kept out"), "{page}");
         }
     }
 

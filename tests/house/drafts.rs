@@ -124,10 +124,16 @@ fn while_a_person_is_in_the_middle_of_something_edits_are_found_all_the_same() {
 fn of_very_many_edits_that_wait_the_newest_are_found() {
     let house = house();
     assert_eq!(house.run(["pause"]).code, 0);
-    for number in 0..1000 {
+    let write = |number: u32| {
         let text = format!("# Waiting {number}\n\nThe word stands at {number:03} here.\n");
         house.write(format!("a/{number:03}.md"), text);
-    }
+    };
+    // A new folder is one place that waits, until it is watched.
+    write(0);
+    wait_for("the folder", || {
+        hits(&house, "\"stands at 000 here\"") == [("a/000.md".to_owned(), true)]
+    });
+    (1..1000).for_each(write);
     let edits = |house: &House| house.status()["pending"]["edits"].as_u64().unwrap_or(0);
     wait_for("all of them to be noticed", || edits(&house) >= 1000);
     for word in ["quagga", "nyala"] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::base::calendar::Day;
 use crate::base::clock;
 use crate::index::IndexView;
-use crate::index::testing::built;
+use crate::index::testing::{WordModel, built, commit, open_with_model, put};
 use crate::search::contexts::Contexts;
 use crate::search::graph::{Direction, Walk, snapshot, traverse};
 use crate::search::tags::{TagOrder, TagsAsked, tags};
@@ -66,6 +66,71 @@ fn notes_of_the_time_that_a_question_names_move_up_and_none_comes_or_goes() {
     let wanted: Vec<String> =
         (23..30).map(|day| format!("memory/2026-11-{day}/dinner.md")).collect();
     assert_eq!(found[..7], wanted);
+}
+
+#[test]
+fn a_question_of_nothing_but_a_time_is_answered_by_the_notes_of_it() {
+    let notes = [
+        ("memory/2026-11-29/fence.md", "Painted the fence green.\n"),
+        ("memory/2026-11-29/zoo.md", "Elephants.\n"),
+        (
+            "memory/2026-11-20/other.md",
+            "It happened yesterday, she said, and what happened: 昨天.\n",
+        ),
+        ("memory/2026-10-01/old.md", "What happened happened.\n"),
+        ("undated.md", "what happened yesterday\n"),
+    ];
+    let words = built(notes);
+    let dir = tempfile::tempdir().unwrap();
+    let puts = notes.iter().map(|(path, text)| put(path, text)).collect();
+    let model = WordModel::instant("m");
+    let both = (&dir, open_with_model(dir.path(), model, puts, commit(1)));
+    for view in [words.1.view(), both.1.view()] {
+        for text in ["what happened yesterday", "yesterday", "昨天", "my notes of 2026-11-29?"] {
+            let found = asked(&view, text, dated());
+            let first = ["memory/2026-11-29/fence.md", "memory/2026-11-29/zoo.md"];
+            let mut two = paths(&found)[..2].to_vec();
+            two.sort();
+            assert_eq!(two, first, "{text}: {:?}", paths(&found));
+            assert!(found.hits.is_sorted_by(|a, b| a.score >= b.score));
+            assert!(found.ranking.contains("the question names nothing else"), "{}", found.ranking);
+            let trace = &found.hits[0].trace;
+            assert!(
+                trace.iter().any(|it| it.contains("the time that the query names")),
+                "{trace:?}"
+            );
+        }
+        let within = Query { within: vec!["memory/2026-11-20".into()], ..Query::new("yesterday") };
+        let until = clock::now() + Duration::from_secs(60);
+        let found = search(&view, &within, dated(), until).unwrap();
+        assert_eq!(paths(&found), ["memory/2026-11-20/other.md"], "a filter holds");
+        // Whoever says more, or types a date alone, looks for that.
+        let found = asked(&view, "elephants last month", dated());
+        assert_eq!(paths(&found)[0], "memory/2026-11-29/zoo.md");
+        assert!(!asked(&view, "2026-11-29", dated()).ranking.contains("the question names"));
+    }
+}
+
+#[test]
+fn fewer_hits_are_the_first_of_more() {
+    let word = |it: usize| ["tide", "harbour", "boat", "net", "gull"][it % 5];
+    let notes = (0..60).map(|it| {
+        let text = format!("{} {} {} {}\n", word(it), word(it / 5), word(it / 7), "x ".repeat(it));
+        (format!("n{it:02}.md"), text)
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let puts = notes.map(|(path, text)| put(&path, &text)).collect();
+    let index = open_with_model(dir.path(), WordModel::instant("m"), puts, commit(1));
+    let view = index.view();
+    let found = |limit: usize| {
+        let query = Query { limit, ..Query::new("a boat and a gull in the harbour") };
+        paths(&search(&view, &query, dated(), clock::now() + Duration::from_secs(60)).unwrap())
+    };
+    let ten = found(10);
+    assert_eq!(ten.len(), 10);
+    for limit in 1..10 {
+        assert_eq!(found(limit), ten[..limit]);
+    }
 }
 
 #[test]

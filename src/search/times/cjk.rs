@@ -5,10 +5,10 @@
 use super::{Span, Unit, ago, any_year, days, month, month_of, week, year, year_of};
 use crate::base::calendar::Day;
 
-/// Adds the times that `text` names.
-pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) {
+/// Adds the times that `text` names; gives the rest, where some are named without its spaces.
+pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) -> String {
     let chars: Vec<char> = text.chars().filter(|it| !it.is_whitespace()).map(narrow).collect();
-    let mut at = 0;
+    let (mut at, mut rest, before) = (0, String::new(), spans.len());
     while at < chars.len() {
         let found = dated(&chars[at..]).or_else(|| counted(&chars[at..], today));
         let found = found.or_else(|| named(&chars[at..], today));
@@ -19,11 +19,17 @@ pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) {
             }
             // A number is read from its first figure.
             None if chars[at].is_ascii_digit() => {
-                at += chars[at..].iter().take_while(|it| it.is_ascii_digit()).count();
+                let figures = chars[at..].iter().take_while(|it| it.is_ascii_digit());
+                rest.extend(figures.clone());
+                at += figures.count();
             }
-            None => at += 1,
+            None => {
+                rest.push(chars[at]);
+                at += 1;
+            }
         }
     }
+    if spans.len() == before { text.to_owned() } else { rest }
 }
 
 /// Full-width figures as the others.

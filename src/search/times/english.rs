@@ -6,10 +6,10 @@
 use super::{Span, Unit, ago, any_year, days, month, month_of, week, year, year_of};
 use crate::base::calendar::{Day, days_in};
 
-/// Adds the times that `text` names.
-pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) {
+/// Adds the times that `text` names; gives the words beside.
+pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) -> String {
     let words: Vec<Word> = text.split_whitespace().filter_map(Word::new).collect();
-    let mut at = 0;
+    let (mut at, mut rest) = (0, String::new());
     while at < words.len() {
         let reader = Reader { words: &words, today };
         match reader.span_at(at) {
@@ -17,31 +17,41 @@ pub(super) fn read(text: &str, today: Day, spans: &mut Vec<Span>) {
                 spans.extend(reader.bounded(at, span));
                 at += length.max(1);
             }
-            None => at += 1,
+            None => {
+                rest.push_str(words[at].said);
+                rest.push(' ');
+                at += 1;
+            }
         }
     }
+    rest
 }
 
-struct Word {
+struct Word<'a> {
     low: String,
     is_capital: bool,
+    said: &'a str,
 }
 
-impl Word {
-    fn new(text: &str) -> Option<Self> {
-        let text = text.trim_matches(|it: char| !it.is_alphanumeric());
+impl<'a> Word<'a> {
+    fn new(said: &'a str) -> Option<Self> {
+        let text = said.trim_matches(|it: char| !it.is_alphanumeric());
         let text = text.strip_suffix("'s").or(text.strip_suffix("’s")).unwrap_or(text);
         // No word or figure of a date is longer.
         if text.is_empty() || text.len() > 16 {
-            return (!text.is_empty()).then(|| Self { low: String::new(), is_capital: false });
+            return (!text.is_empty()).then(|| Self {
+                low: String::new(),
+                is_capital: false,
+                said,
+            });
         }
         let is_capital = text.starts_with(|it: char| it.is_ascii_uppercase());
-        Some(Self { low: text.to_ascii_lowercase(), is_capital })
+        Some(Self { low: text.to_ascii_lowercase(), is_capital, said })
     }
 }
 
 struct Reader<'a> {
-    words: &'a [Word],
+    words: &'a [Word<'a>],
     today: Day,
 }
 

@@ -135,7 +135,7 @@ fn whatever_the_text_it_is_bounded() {
         Times::named(&text, today());
     }
     let many: String = (1..60).map(|it| format!("in {} ", 1900 + it)).collect();
-    assert_eq!(Times::named(&many, today()).unwrap().0.len(), MOST);
+    assert_eq!(Times::named(&many, today()).unwrap().spans.len(), MOST);
     let far = Day::read("0000-01-01").unwrap();
     for text in ["999 years ago", "last year", "999 months ago", "last 999 years"] {
         Times::named(text, far);
