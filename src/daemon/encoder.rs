@@ -32,6 +32,7 @@ const LONG: Duration = Duration::from_secs(3600);
 /// The problems that it names.
 const FAILS: &str = "embedding";
 const CACHE: &str = "embedding-cache";
+const UNASKED: &str = "embedding-unasked";
 
 /// A handle on the encoder; cloning shares it.
 #[derive(Clone)]
@@ -53,6 +54,8 @@ struct State {
     round: u64,
     task: Option<Task>,
     is_busy: bool,
+    /// Whether the thread waits for somebody's answer.
+    is_asking: bool,
     made: Option<Made>,
     /// The last question that had no answer in time.
     question: Option<String>,
@@ -96,6 +99,17 @@ impl Encoder {
     /// Goes over to another model, or to none that takes its time.
     pub fn serve(&self, serving: Option<Serving>) {
         let mut state = self.state();
+        match serving.as_ref().filter(|it| state.is_asking && it.check.is_some()) {
+            Some(new) => {
+                let what = format!(
+                    "`{}` has not been asked yet: the provider before it has a question to answer",
+                    new.model.identity().model
+                );
+                let remedy = "It is asked by itself when that one answers, or its time is over.";
+                self.house.problems.report(UNASKED, Level::Warning, &what, remedy);
+            }
+            None => self.house.problems.clear(UNASKED),
+        }
         state.serving = serving;
         state.round += 1;
         (state.task, state.question) = (None, None);
@@ -192,6 +206,7 @@ impl Encoder {
 
     fn next(&self, memory: &mut Memory) -> Turn {
         let mut state = self.state();
+        state.is_asking = false;
         loop {
             if state.is_stopped {
                 return Turn::Stop;
@@ -201,15 +216,17 @@ impl Encoder {
                 *memory = Memory::of(state.round);
                 self.house.problems.clear(FAILS);
                 self.house.problems.clear(CACHE);
+                self.house.problems.clear(UNASKED);
             }
             if let Some(serving) = state.serving.clone() {
                 if !state.is_well && state.again_at.is_none_or(|it| it <= now) {
+                    state.is_asking = true;
                     return Turn::Check(serving);
                 }
                 if state.is_well
                     && let Some(task) = state.task.take()
                 {
-                    state.is_busy = true;
+                    (state.is_busy, state.is_asking) = (true, true);
                     return Turn::Work(serving, task);
                 }
             }

@@ -151,6 +151,32 @@ fn a_model_without_vectors_takes_no_place_and_is_named_until_it_has_some_h08() {
     );
 }
 
+/// The one before keeps a question to itself: `status` says that the new one is not asked yet.
+#[test]
+fn a_provider_that_waits_for_the_one_before_it_is_named() {
+    let is_over = Arc::new(AtomicUsize::new(0));
+    let over = Arc::clone(&is_over);
+    let silent = Server::start(move |_, _| {
+        while over.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        Act::Drop
+    });
+    let long = "health_check_timeout: 300";
+    let house = house(&openai(&silent, 3).replace("health_check_timeout: 0.5", long));
+    wait_for("a question", || !silent.requests().is_empty());
+    let good = Server::start(|request, _| answer(request, 4));
+    settings(&house, &openai(&good, 4));
+    assert_eq!(house.run(["reload"]).code, 0);
+    wait_for("its name", || problem(&house, "embedding-unasked").is_some());
+    let said = problem(&house, "embedding-unasked").unwrap().to_string();
+    assert!(said.contains("`m4` has not been asked yet"), "{said}");
+    assert_eq!(house.status()["verdict"], "degraded");
+    is_over.store(1, Ordering::SeqCst);
+    wait_for_model(&house, "m4");
+    assert_eq!(problem(&house, "embedding-unasked"), None);
+}
+
 /// H05: a pause that a provider asks for is kept by everybody, and nobody starves in it.
 #[test]
 fn a_pause_is_kept_and_a_question_does_not_starve_in_it_h05() {
