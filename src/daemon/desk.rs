@@ -38,6 +38,11 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(3);
 /// How long the marker may take through the watcher.
 const MARKER_LIMIT: Duration = Duration::from_secs(1);
 
+/// How long whoever asks waits for an edit that is on its way through the watcher …
+const CATCH_UP_LIMIT: Duration = Duration::from_millis(50);
+/// … and for a look at it. The page counts it where that was not enough.
+const DRAFTS_LIMIT: Duration = Duration::from_millis(150);
+
 /// How often what changed while it settled is taken along: a hook may change files at each commit.
 const MORE_ROUNDS: usize = 4;
 
@@ -167,6 +172,25 @@ impl Desk {
             tracing::debug!("the marker did not come through the watcher; the scan decides");
         }
         is_heard
+    }
+
+    /// Lets the events that are there arrive, so that what was just saved is known.
+    fn catch_up(&self) {
+        if let Some(watcher) = self.watcher.as_ref().and_then(Weak::upgrade)
+            && !watcher.catch_up(CATCH_UP_LIMIT)
+        {
+            tracing::debug!("the watcher did not answer in time, or has no events");
+        }
+    }
+
+    /// Lets what was just saved be found: it is noticed, and looked at.
+    fn look_at_edits(&self) {
+        self.catch_up();
+        // There is nothing to be in front of before.
+        let is_ready = self.index_view().is_some_and(|it| it.at().is_some());
+        if is_ready && !self.house.intake.wait_looked(DRAFTS_LIMIT) {
+            tracing::debug!("an edit is not looked at yet; the page counts it");
+        }
     }
 
     /// What the committer waits for, where it waits for something.
@@ -323,6 +347,7 @@ impl Desk {
         until: Instant,
         leave: Leave<'_>,
     ) -> Result<Results, QueryError> {
+        self.look_at_edits();
         let shelf = self.house.shelf.get();
         let Some(view) = shelf.view else {
             return Ok(pages::not_ready(shelf.progress));
@@ -395,6 +420,7 @@ impl Desk {
         leave: Leave<'_>,
         ask: impl FnOnce(&Ground<'_>) -> T,
     ) -> Result<T, Unanswered> {
+        self.look_at_edits();
         let shelf = self.house.shelf.get();
         let not_yet = |why: &str| Unanswered::NotYet(why.to_owned());
         let view = shelf.view.ok_or_else(|| not_yet("the index is being opened"))?;

@@ -127,6 +127,7 @@ impl Indexer {
             return Vec::new();
         };
         front.is_owed = false;
+        let noticed = self.house.intake.noticed();
         let (notes, came) = match self.house.is_vault_there() {
             true => self.drafts(&view, layout, &mut front),
             false => (Vec::new(), Vec::new()),
@@ -141,6 +142,7 @@ impl Indexer {
             })
             .collect();
         if front.drafts.are(same.into_iter()) {
+            self.house.intake.looked(noticed);
             return came;
         }
         front.drafts = match view.drafts(notes) {
@@ -159,6 +161,7 @@ impl Indexer {
                 it.generation += 1;
             }
         });
+        self.house.intake.looked(noticed);
         came
     }
 

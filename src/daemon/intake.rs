@@ -109,6 +109,9 @@ struct State {
     taken: Edits,
     /// Where something happened last.
     recent: Recent,
+    /// How often something was noticed, and how much of that a look at drafts has covered.
+    noticed: u64,
+    looked: u64,
     settle: Option<Settle>,
     asks: Vec<Ask>,
     paused: bool,
@@ -177,6 +180,7 @@ impl Intake {
         }
         let mut state = self.lock();
         state.recent.notice(hints.folders.iter().chain(&hints.paths));
+        state.noticed += u64::from(!hints.paths.is_empty() || !hints.folders.is_empty());
         state.hints.merge(hints);
         state.settle = Some(match state.settle {
             Some(settle) => settle.merge(burst),
@@ -184,6 +188,30 @@ impl Intake {
         });
         drop(state);
         self.inner.wake.notify_all();
+    }
+
+    /// How often something was noticed: for [`Self::looked`].
+    pub fn noticed(&self) -> u64 {
+        self.lock().noticed
+    }
+
+    /// Says that a look at drafts has covered all that was `noticed` when it began.
+    pub fn looked(&self, noticed: u64) {
+        let mut state = self.lock();
+        let is_more = state.looked < noticed;
+        state.looked = state.looked.max(noticed);
+        drop(state);
+        if is_more {
+            self.inner.wake.notify_all();
+        }
+    }
+
+    /// Waits until a look at drafts has covered all that is noticed now, for `limit` at most.
+    pub fn wait_looked(&self, limit: Duration) -> bool {
+        let state = self.lock();
+        let noticed = state.noticed;
+        let waited = self.inner.wake.wait_timeout_while(state, limit, |it| it.looked < noticed);
+        waited.unwrap_or_else(PoisonError::into_inner).0.looked >= noticed
     }
 
     /// Puts back what a turn could not finish. It neither restarts the quiet window nor rides on

@@ -1,8 +1,9 @@
 //! The only file that knows notify: kernel events in, an [`Inbox`] of names out.
 //!
 //! notify's thread calls [`Inbox::note`] for each event; it adds a name to a set under a lock that
-//! nobody holds for long, and goes back. The debouncer's thread calls [`Inbox::fall_due`] when a
-//! burst has been still for [`DEBOUNCE`].
+//! nobody holds for long, and goes back. The first names after a quiet while are taken at once,
+//! more of a burst are gathered for [`GATHER`]. The debouncer's thread calls [`Inbox::fall_due`]
+//! when a burst has been still for [`DEBOUNCE`].
 //!
 //! The names are taken before the debouncer, because it folds some away: a note saved atomically
 //! and removed 50 ms later is "created and removed" to it, that is, nothing, although the note was
@@ -15,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,8 +42,9 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// It allows no longer one. The quiet window does not suffer, it counts from the events' times.
 const TICK: Duration = DEBOUNCE;
 
-/// How long names wait at most, also where the debouncer has folded their events away.
-pub(super) const HOLD: Duration = Duration::from_millis(300);
+/// Names are handed on at once, and then gathered for so long: a burst costs little, and the first
+/// edit after quiet is known as soon as it is there. When it is committed is no matter of this.
+pub(super) const GATHER: Duration = Duration::from_millis(50);
 
 /// More names than this are not worth keeping apart.
 const MANY: usize = 50_000;
@@ -92,6 +95,11 @@ pub(super) struct Noticed {
 }
 
 impl Noticed {
+    /// Whether there is something to hand on.
+    fn waits(&self) -> bool {
+        self.span.is_some() || self.overflow || self.rescan
+    }
+
     fn is_urgent(&self) -> bool {
         self.due
             || !self.folders.is_empty()
@@ -112,6 +120,8 @@ pub(super) struct Inbox {
     pub house: House,
     pub git_dirs: Vec<PathBuf>,
     noticed: Mutex<Noticed>,
+    /// Whether the worker has taken what it has not handed on yet.
+    is_held: AtomicBool,
     wake: Condvar,
     pongs: Mutex<u64>,
     answered: Condvar,
@@ -125,6 +135,7 @@ impl Inbox {
             house,
             git_dirs,
             noticed: Mutex::default(),
+            is_held: AtomicBool::new(false),
             wake: Condvar::new(),
             pongs: Mutex::new(0),
             answered: Condvar::new(),
@@ -133,16 +144,20 @@ impl Inbox {
         }
     }
 
-    /// Everything noticed, as soon as something cannot wait, or at `until`.
-    pub fn take(&self, until: Instant) -> Noticed {
+    /// Everything noticed, as soon as something cannot wait, at `free_at` where there are names, or
+    /// at `until`.
+    pub fn take(&self, until: Instant, free_at: Instant) -> Noticed {
         let mut noticed = self.lock();
         loop {
             let until = match noticed.span {
-                Some(span) => until.min(span.first + HOLD),
+                Some(span) => until.min(span.first.max(free_at)),
                 None => until,
             };
             let left = until.saturating_duration_since(clock::now());
             if noticed.is_urgent() || left.is_zero() {
+                if noticed.waits() {
+                    self.is_held.store(true, Ordering::SeqCst);
+                }
                 return std::mem::take(&mut noticed);
             }
             noticed =
@@ -154,6 +169,17 @@ impl Inbox {
     pub fn tell(&self, change: impl FnOnce(&mut Noticed)) {
         change(&mut self.lock());
         self.wake.notify_one();
+    }
+
+    /// Says that all that was taken is handed on.
+    pub fn handed_on(&self) {
+        self.is_held.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether something was noticed that is not handed on yet.
+    pub fn waits(&self) -> bool {
+        let noticed = self.lock();
+        noticed.waits() || self.is_held.load(Ordering::SeqCst)
     }
 
     /// How often the notify thread has answered.

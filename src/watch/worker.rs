@@ -20,7 +20,7 @@ use crate::watch::hints::Hints;
 use crate::watch::limits::watch_limit;
 use crate::watch::poll::Snapshot;
 use crate::watch::settle::Settle;
-use crate::watch::tap::{Engine, HOLD, Inbox, Noticed, WatchFailed};
+use crate::watch::tap::{Engine, GATHER, Inbox, Noticed, WatchFailed};
 use crate::watch::tree::{Seen, Tree};
 use crate::watch::watcher::{Callers, IgnoredDir, Sink, WatchMode, WatchStats, Wish};
 
@@ -54,6 +54,8 @@ pub(super) struct Worker {
     stats: Latest<WatchStats>,
     way: Way,
     next_beat: Instant,
+    /// When hints may be handed over again.
+    free_at: Instant,
     /// How long the machine had slept at the last look.
     slept: Duration,
     pending: Hints,
@@ -83,6 +85,7 @@ impl Worker {
             stats: stats.clone(),
             way: Way::Lost,
             next_beat: clock::now() + HEARTBEAT,
+            free_at: clock::now(),
             slept: clock::slept(),
             pending: Hints::default(),
             span: None,
@@ -107,7 +110,7 @@ impl Worker {
     }
 
     fn turn(&mut self) -> bool {
-        let noticed = self.inbox.take(self.wake_at());
+        let noticed = self.inbox.take(self.wake_at(), self.free_at);
         if noticed.stop {
             return false;
         }
@@ -119,9 +122,14 @@ impl Worker {
             false => noticed.markers.clone(),
         };
         match &self.way {
-            Way::Watching { .. } => self.watch_on(noticed, !flushes.is_empty()),
+            Way::Watching { .. } => {
+                self.watch_on(noticed, !flushes.is_empty() || !probes.is_empty())
+            }
             Way::Polling { .. } => self.poll_on(!flushes.is_empty()),
             Way::Lost => self.seek(),
+        }
+        if self.pending.is_empty() {
+            self.inbox.handed_on();
         }
         self.callers.answer(&flushes, true);
         self.callers.answer(&probes, true);
@@ -134,7 +142,7 @@ impl Worker {
             Way::Polling { next, retry, .. } => *next.min(retry),
             Way::Watching { .. } | Way::Lost => self.next_beat,
         };
-        self.span.map_or(next, |it| next.min(it.first + HOLD))
+        self.span.map_or(next, |it| next.min(it.first.max(self.free_at)))
     }
 
     fn watch_on(&mut self, noticed: Noticed, flush: bool) {
@@ -165,8 +173,8 @@ impl Worker {
         if !self.pending.is_empty() && self.span.is_none() {
             self.span = Some(Settle::at(clock::now()));
         }
-        let held = self.span.is_some_and(|it| clock::now() >= it.first + HOLD);
-        if noticed.due || everything || flush || held {
+        let is_free = self.span.is_some() && clock::now() >= self.free_at;
+        if noticed.due || everything || flush || is_free {
             self.hand_over();
         }
     }
@@ -370,6 +378,7 @@ impl Worker {
         if !self.pending.is_empty() {
             let span = self.span.unwrap_or_else(|| Settle::at(clock::now()));
             (self.sink)(std::mem::take(&mut self.pending), span);
+            self.free_at = clock::now() + GATHER;
         }
         self.span = None;
     }

@@ -119,6 +119,51 @@ fn while_a_person_is_in_the_middle_of_something_edits_are_found_all_the_same() {
     });
 }
 
+/// Whoever saves and asks at once, after a quiet while, finds it or is told that it is not all.
+#[test]
+fn the_first_edit_after_quiet_is_found_or_counted_at_once() {
+    let house = house();
+    house.write("bike.md", "# Bike\n\nOld.\n");
+    std::fs::write(house.root().join("outside.md"), "# Outside\n\nThe word is outside4.\n")
+        .unwrap();
+    house.settle_and_check();
+    let text = |word: &str| format!("# Bike\n\nThe word is {word}.\n");
+    type Save<'a> = (&'a str, &'a str, Box<dyn Fn(&str) + 'a>);
+    let saves: [Save; 5] = [
+        ("plain", "bike.md", Box::new(|word| house.write("bike.md", text(word)))),
+        (
+            "temp and rename",
+            "bike.md",
+            Box::new(|word| {
+                house.write(".bike.md.tmp", text(word));
+                std::fs::rename(house.at(".bike.md.tmp"), house.at("bike.md")).unwrap();
+            }),
+        ),
+        ("new", "new.md", Box::new(|word| house.write("new.md", text(word)))),
+        (
+            "from outside",
+            "from.md",
+            Box::new(|word| {
+                let outside = house.root().join("outside.md");
+                std::fs::write(&outside, text(word)).unwrap();
+                std::fs::rename(outside, house.at("from.md")).unwrap();
+            }),
+        ),
+        ("new folder", "sub/deep.md", Box::new(|word| house.write("sub/deep.md", text(word)))),
+    ];
+    for round in 0..2 {
+        for (at, (how, path, save)) in saves.iter().enumerate() {
+            let word = format!("quick{round}{at}");
+            save(&word);
+            let page = house.run(["search", &word]).stdout;
+            let last = page.lines().last().unwrap_or_default().to_owned();
+            assert!(page.contains(path) || !last.contains("current"), "{how}: {page}");
+            wait_for(how, || hits(&house, &word).iter().any(|it| it.0 == *path));
+            house.settle();
+        }
+    }
+}
+
 /// A long pause, or a lock that somebody left: a thousand edits wait, and one more is typed.
 #[test]
 fn of_very_many_edits_that_wait_the_newest_are_found() {

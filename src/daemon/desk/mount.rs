@@ -39,6 +39,8 @@ impl Desk {
 
 impl Answers for Desk {
     fn view(&self) -> u64 {
+        // What was just saved makes another page.
+        self.catch_up();
         // All that a whole page says, and no more: whatever else moves in the house changes none.
         let edits = health::edits_uncommitted(&self.house);
         let kept_out = health::kept_out(&self.house);
