@@ -1,7 +1,7 @@
 //! The model on board: a table of word pieces, no network, microseconds a text.
 //!
-//! Pure. Takes a table (safetensors: `embedding` int8 [pieces, dimension], `scale` float32
-//! [pieces]) and its vocabulary; gives of a text the scaled mean of its pieces' rows.
+//! Pure. Takes a table (safetensors: `embedding` int8 `[pieces, dimension]`, `scale` float32
+//! `[pieces]`) and its vocabulary; gives of a text the scaled mean of its pieces' rows.
 //!
 //! The table was taught English and code. A text most of whose words it does not know has no
 //! vector, and pieces of other scripts, whose rows say little, do not count: keywords find those.
