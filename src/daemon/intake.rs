@@ -112,6 +112,8 @@ struct State {
     /// How often something was noticed, and how much of that a look at drafts has covered.
     noticed: u64,
     looked: u64,
+    /// What somebody has waited for in vain: whoever looks has other work, and keeps nobody else.
+    in_vain: u64,
     settle: Option<Settle>,
     asks: Vec<Ask>,
     paused: bool,
@@ -206,12 +208,19 @@ impl Intake {
         }
     }
 
-    /// Waits until a look at drafts has covered all that is noticed now, for `limit` at most.
+    /// Waits until a look at drafts has covered all that is noticed now, for `limit` at most, and
+    /// not at all while a look is out for which somebody has waited so long before.
     pub fn wait_looked(&self, limit: Duration) -> bool {
         let state = self.lock();
         let noticed = state.noticed;
-        let waited = self.inner.wake.wait_timeout_while(state, limit, |it| it.looked < noticed);
-        waited.unwrap_or_else(PoisonError::into_inner).0.looked >= noticed
+        let waits = |it: &mut State| it.looked < noticed && it.looked >= it.in_vain;
+        let waited = self.inner.wake.wait_timeout_while(state, limit, waits);
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        let is_looked = state.looked >= noticed;
+        if !is_looked && state.looked >= state.in_vain {
+            state.in_vain = noticed;
+        }
+        is_looked
     }
 
     /// Puts back what a turn could not finish. It neither restarts the quiet window nor rides on
@@ -429,6 +438,33 @@ mod tests {
         };
         assert_eq!(intake.accept(hour, &|| false), Accepted::Begun, "and then it met a fault");
         assert!(committer.join().unwrap());
+    }
+
+    /// While whoever looks has other work one question waits for it, and no other one does.
+    #[test]
+    fn a_look_that_does_not_come_is_waited_for_once() {
+        let intake = Intake::default();
+        let hint = || {
+            let paths = VaultPath::new("a.md").into_iter().collect();
+            intake.hint(Hints { paths, ..Hints::default() }, Settle::at(clock::now()));
+        };
+        let hour = Duration::from_secs(3600);
+        assert!(intake.wait_looked(hour), "nothing happened");
+        hint();
+        assert!(!intake.wait_looked(Duration::from_millis(1)));
+        let seen = intake.noticed();
+        hint();
+        assert!(!intake.wait_looked(hour), "at once");
+        intake.looked(seen);
+        assert!(!intake.wait_looked(Duration::from_millis(1)), "that look did not see the second");
+        intake.looked(intake.noticed());
+        assert!(intake.wait_looked(hour));
+        hint();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| intake.wait_looked(hour));
+            intake.looked(intake.noticed());
+            assert!(waits.join().unwrap());
+        });
     }
 
     /// A commit of many files takes long: meanwhile nobody may hear that all is committed.

@@ -31,6 +31,7 @@ mod rebuild;
 mod room;
 mod rows;
 mod schema;
+mod sections;
 mod shelf;
 mod spaces;
 mod state;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::base::fs::{self, PathError};
-use crate::base::mapped::Map;
 use crate::embed::{Identity, Quantised, Vector, differing, dot_halves, products, signs_width};
+use crate::index::sections::{Bytes, Form, Sections, fixed, large, signed, small};
 
 mod composed;
 
@@ -67,12 +67,6 @@ pub(super) struct Rows {
     plan: Plan,
 }
 
-#[derive(Debug)]
-enum Bytes {
-    Mapped(Map),
-    Owned(Vec<u8>),
-}
-
 /// Where everything is.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
@@ -95,31 +89,26 @@ pub(super) struct Place {
     pub(super) window: u32,
 }
 
-const MAGIC: &[u8; 8] = b"remd-vec";
-/// Changes when the bytes change their meaning.
-const VERSION: u32 = 1;
-/// Magic, version, checksum of all behind it, dimension, length of the heading, groups, rows.
-const FIXED: usize = 40;
+const FORM: Form = Form {
+    magic: b"remd-vec",
+    version: 1,
+    // And dimension, length of the heading, groups, rows.
+    fixed: 40,
+    is_none: "it is no file of vectors",
+};
 const GROUP: usize = 12;
 const PLACE: usize = 8;
-/// Sections begin at multiples of this: a line of the processor's cache.
-const ALIGN: usize = 64;
 
 impl Plan {
     fn of(dimension: usize, groups: usize, rows: usize, heading: usize) -> Option<Self> {
-        let mut at = FIXED.checked_add(heading)?;
-        let mut section = |count: usize, size: usize| -> Option<usize> {
-            let start = at.checked_next_multiple_of(ALIGN)?;
-            at = start.checked_add(count.checked_mul(size)?)?;
-            Some(start)
-        };
-        let group_at = section(groups, GROUP)?;
-        let place_at = section(rows, PLACE)?;
-        let scale_at = section(rows, 4)?;
-        let sign_at = section(rows, signs_width(dimension))?;
-        let part_at = section(rows, dimension)?;
-        let half_at = section(rows, dimension.checked_mul(2)?)?;
-        let end = at;
+        let mut at = Sections::behind(&FORM, heading)?;
+        let group_at = at.section(groups, GROUP)?;
+        let place_at = at.section(rows, PLACE)?;
+        let scale_at = at.section(rows, 4)?;
+        let sign_at = at.section(rows, signs_width(dimension))?;
+        let part_at = at.section(rows, dimension)?;
+        let half_at = at.section(rows, dimension.checked_mul(2)?)?;
+        let end = at.end();
         Some(Self {
             dimension,
             groups,
@@ -155,11 +144,10 @@ impl Rows {
     }
 
     fn map(path: &Path) -> Result<(Self, Heading), RowsError> {
-        let file = fs::open_regular(path)?;
-        let map = fs::at("map", path, Map::of(&file))?;
+        let bytes = Bytes::map(path)?;
         let damaged = |why| RowsError::Damaged { path: path.to_owned(), why };
-        let (plan, heading) = read(&map).map_err(damaged)?;
-        let rows = Self { bytes: Bytes::Mapped(map), path: Some(path.to_owned()), plan };
+        let (plan, heading) = read(&bytes).map_err(damaged)?;
+        let rows = Self { bytes, path: Some(path.to_owned()), plan };
         rows.check_groups().map_err(damaged)?;
         Ok((rows, heading))
     }
@@ -176,10 +164,7 @@ impl Rows {
 
     /// Whether no page of its file was lost.
     pub(super) fn is_whole(&self) -> bool {
-        match &self.bytes {
-            Bytes::Mapped(map) => map.lost() == 0,
-            Bytes::Owned(_) => true,
-        }
+        self.bytes.is_whole()
     }
 
     /// How many notes are here, dead ones included.
@@ -315,49 +300,21 @@ impl Rows {
     }
 
     fn bytes(&self) -> &[u8] {
-        match &self.bytes {
-            Bytes::Mapped(map) => map,
-            Bytes::Owned(bytes) => bytes,
-        }
+        &self.bytes
     }
 }
 
 /// What the bytes are, if every one of them is as it was written.
 fn read(bytes: &[u8]) -> Result<(Plan, Heading), &'static str> {
-    if bytes.len() < FIXED || !bytes.starts_with(MAGIC) {
-        return Err("it is no file of vectors");
-    }
-    let small = |at| u32::from_le_bytes(fixed(bytes, at));
-    let large = |at| usize::try_from(u64::from_le_bytes(fixed(bytes, at))).map_err(|_| "its size");
-    if small(8) != VERSION {
-        return Err("it is of another version");
-    }
-    let (dimension, length) = (small(16) as usize, small(20) as usize);
-    let plan = Plan::of(dimension, large(24)?, large(32)?, length).ok_or("its size")?;
-    if plan.end != bytes.len() {
-        return Err("it was cut");
-    }
-    if crc32fast::hash(&bytes[16..]) != small(12) {
-        return Err("its checksum is wrong");
-    }
-    let heading: Heading = serde_json::from_slice(&bytes[FIXED..FIXED + length])
-        .map_err(|_| "its heading can't be read")?;
+    FORM.check(bytes)?;
+    let (dimension, length) = (small(bytes, 16) as usize, small(bytes, 20) as usize);
+    let plan = Plan::of(dimension, large(bytes, 24)?, large(bytes, 32)?, length);
+    let plan = plan.ok_or("its size")?;
+    let heading: Heading = FORM.heading(bytes, length, plan.end)?;
     if heading.identity.dimension != dimension {
         return Err("its dimension is not that of its space");
     }
     Ok((plan, heading))
-}
-
-/// So many bytes at a place that is known to be there.
-pub(super) fn fixed<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
-}
-
-pub(super) fn signed(bytes: &[u8]) -> &[i8] {
-    // SAFETY: both are one byte, and every pattern is a value of each.
-    unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) }
 }
 
 #[cfg(test)]

@@ -14,11 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::base::clock;
-use crate::base::fs;
-use crate::base::mapped::Map;
 use crate::embed::{Quantised, products};
 use crate::index::guard::{Print, print_of};
-use crate::index::rows::{Heading, Rows, RowsError, fixed, signed};
+use crate::index::rows::{Heading, Rows, RowsError};
+use crate::index::sections::{Bytes, Form, Sections, fixed, large, signed, small};
 
 /// A graph over the rows of notes.
 pub(in crate::index) struct Graph {
@@ -26,11 +25,6 @@ pub(in crate::index) struct Graph {
     plan: Plan,
     /// Where it lies, and the file as it was when it was read.
     kept: Option<(PathBuf, Option<Print>)>,
-}
-
-enum Bytes {
-    Mapped(Map),
-    Owned(Vec<u8>),
 }
 
 /// What a graph is made of.
@@ -75,15 +69,14 @@ pub(in crate::index) struct Guess {
 
 /// No row.
 pub(super) const NONE: u32 = u32::MAX;
-const MAGIC: &[u8; 8] = b"remd-hnw";
-/// Changes when the bytes change their meaning.
-const VERSION: u32 = 1;
-/// Magic, version, checksum of all behind it, dimension, length of the heading, width, entries,
-/// notes, notes left out, rows.
-const FIXED: usize = 56;
+const FORM: Form = Form {
+    magic: b"remd-hnw",
+    version: 1,
+    // And dimension, length of the heading, width, entries, notes, notes left out, rows.
+    fixed: 56,
+    is_none: "it is no graph of vectors",
+};
 const GROUP: usize = 12;
-/// Sections begin at multiples of this: a line of the processor's cache.
-const ALIGN: usize = 64;
 /// A search begins at so many of the entries, the nearest ones.
 const STARTS: usize = 8;
 /// The clock is asked once in so many steps of a search.
@@ -92,19 +85,14 @@ const STEPS: usize = 64;
 impl Plan {
     fn of(counts: [usize; 6], heading: usize) -> Option<Self> {
         let [dimension, width, groups, left, entries, rows] = counts;
-        let mut at = FIXED.checked_add(heading)?;
-        let mut section = |count: usize, size: usize| -> Option<usize> {
-            let start = at.checked_next_multiple_of(ALIGN)?;
-            at = start.checked_add(count.checked_mul(size)?)?;
-            Some(start)
-        };
-        let group_at = section(groups, GROUP)?;
-        let left_at = section(left, GROUP)?;
-        let entry_at = section(entries, 4)?;
-        let scale_at = section(rows, 4)?;
-        let link_at = section(rows, width.checked_mul(4)?)?;
-        let part_at = section(rows, dimension)?;
-        let end = at;
+        let mut at = Sections::behind(&FORM, heading)?;
+        let group_at = at.section(groups, GROUP)?;
+        let left_at = at.section(left, GROUP)?;
+        let entry_at = at.section(entries, 4)?;
+        let scale_at = at.section(rows, 4)?;
+        let link_at = at.section(rows, width.checked_mul(4)?)?;
+        let part_at = at.section(rows, dimension)?;
+        let end = at.end();
         Some(Self {
             dimension,
             width,
@@ -154,9 +142,8 @@ pub(super) fn compose<'a>(
     let counts = [dimension, width, notes.len(), left.len(), entries.len(), rows];
     let plan = Plan::of(counts, heading.len())?;
     let mut bytes = Vec::with_capacity(plan.end);
-    bytes.extend_from_slice(MAGIC);
-    let small = [VERSION as usize, 0, dimension, heading.len(), width, entries.len()];
-    for number in small {
+    FORM.begin(&mut bytes);
+    for number in [dimension, heading.len(), width, entries.len()] {
         bytes.extend_from_slice(&u32::try_from(number).ok()?.to_le_bytes());
     }
     for number in [notes.len(), left.len(), rows] {
@@ -183,8 +170,7 @@ pub(super) fn compose<'a>(
     for it in 0..rows {
         bytes.extend(row(it).0.iter().map(|it| it.cast_unsigned()));
     }
-    let crc = crc32fast::hash(&bytes[16..]);
-    bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+    FORM.seal(&mut bytes);
     Some(bytes)
 }
 
@@ -193,9 +179,7 @@ impl Graph {
     pub(super) fn open(path: &Path, heading: &Heading) -> Result<Self, RowsError> {
         // Before it is read: what is written into it meanwhile shows.
         let print = print_of(path);
-        let file = fs::open_regular(path)?;
-        let bytes = Bytes::Mapped(fs::at("map", path, Map::of(&file))?);
-        let graph = Self::believed(bytes, path, heading)?;
+        let graph = Self::believed(Bytes::map(path)?, path, heading)?;
         Ok(Self { kept: Some((path.to_owned(), print)), ..graph })
     }
 
@@ -217,11 +201,8 @@ impl Graph {
 
     /// Whether its file is what it was, and no page of it was lost. One `stat`.
     pub(in crate::index) fn is_whole(&self) -> bool {
-        let is_mapped = match &self.bytes {
-            Bytes::Mapped(map) => map.lost() == 0,
-            Bytes::Owned(_) => true,
-        };
-        is_mapped && self.kept.as_ref().is_none_or(|(path, print)| print_of(path) == *print)
+        self.bytes.is_whole()
+            && self.kept.as_ref().is_none_or(|(path, print)| print_of(path) == *print)
     }
 
     pub(super) fn rows(&self) -> usize {
@@ -402,40 +383,17 @@ fn partition(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
 
 /// What the bytes are, if every one of them is as it was written.
 fn read(bytes: &[u8]) -> Result<(Plan, Heading), &'static str> {
-    if bytes.len() < FIXED || !bytes.starts_with(MAGIC) {
-        return Err("it is no graph of vectors");
-    }
-    let small = |at| u32::from_le_bytes(fixed(bytes, at)) as usize;
-    let large = |at| usize::try_from(u64::from_le_bytes(fixed(bytes, at))).map_err(|_| "its size");
-    if small(8) != VERSION as usize {
-        return Err("it is of another version");
-    }
-    let length = small(20);
-    let counts = [small(16), small(24), large(32)?, large(40)?, small(28), large(48)?];
+    FORM.check(bytes)?;
+    let few = |at| small(bytes, at) as usize;
+    let many = |at| large(bytes, at);
+    let length = few(20);
+    let counts = [few(16), few(24), many(32)?, many(40)?, few(28), many(48)?];
     let plan = Plan::of(counts, length).ok_or("its size")?;
-    if plan.end != bytes.len() {
-        return Err("it was cut");
-    }
-    if crc32fast::hash(&bytes[16..]) != u32::from_le_bytes(fixed(bytes, 12)) {
-        return Err("its checksum is wrong");
-    }
-    let heading: Heading = serde_json::from_slice(&bytes[FIXED..FIXED + length])
-        .map_err(|_| "its heading can't be read")?;
+    let heading: Heading = FORM.heading(bytes, length, plan.end)?;
     if heading.identity.dimension != plan.dimension {
         return Err("its dimension is not that of its space");
     }
     Ok((plan, heading))
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(bytes) => bytes,
-        }
-    }
 }
 
 #[cfg(test)]

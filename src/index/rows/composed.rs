@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ALIGN, Bytes, FIXED, GROUP, Heading, MAGIC, PLACE, Plan, Row, Rows, VERSION};
+use super::{FORM, GROUP, Heading, PLACE, Plan, Row, Rows};
 use crate::embed::{Quantised, signs, signs_width};
+use crate::index::sections::{ALIGN, Bytes};
 
 impl Rows {
     /// A block in memory; a note without a row says that it was looked at and has none.
@@ -104,7 +105,7 @@ impl<'a> Draft<'a> {
         let heading = serde_json::to_vec(self.heading).unwrap_or_default();
         let (groups, rows) = (self.groups.len() / GROUP, self.rows);
         let mut bytes = Vec::with_capacity(
-            FIXED
+            FORM.fixed
                 + heading.len()
                 + self.parts.len() * 3
                 + rows * 12
@@ -112,9 +113,7 @@ impl<'a> Draft<'a> {
                 + self.signs.len()
                 + 6 * ALIGN,
         );
-        bytes.extend_from_slice(MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        FORM.begin(&mut bytes);
         bytes.extend_from_slice(&(dimension as u32).to_le_bytes());
         bytes.extend_from_slice(&(heading.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&(groups as u64).to_le_bytes());
@@ -127,8 +126,7 @@ impl<'a> Draft<'a> {
             *start = bytes.len();
             bytes.extend_from_slice(&section);
         }
-        let crc = crc32fast::hash(&bytes[16..]);
-        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        FORM.seal(&mut bytes);
         let [group_at, place_at, scale_at, sign_at, part_at, half_at] = starts;
         let end = bytes.len();
         let plan = Plan {
