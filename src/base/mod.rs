@@ -19,3 +19,4 @@ pub mod process;
 pub mod sink;
 pub mod store;
 pub mod trouble;
+pub mod when;

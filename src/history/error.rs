@@ -131,6 +131,9 @@ impl From<LockError> for SnapshotError {
 pub enum ReadError {
     #[error("No such {what}: `{name}`")]
     NotFound { what: &'static str, name: String },
+    /// A moment before the first commit that is here.
+    #[error("`{moment}` is before the first commit that is here, of {begins}")]
+    TooEarly { moment: String, begins: String, is_shallow: bool },
     #[error(transparent)]
     Disk(#[from] PathError),
     #[error(transparent)]
@@ -142,6 +145,11 @@ impl ReadError {
     pub fn hint(&self) -> String {
         match self {
             Self::NotFound { .. } => "`remd log` lists what there is.".to_owned(),
+            Self::TooEarly { is_shallow: true, .. } => {
+                "This is a shallow clone; `git fetch --unshallow` gets the rest of the history."
+                    .to_owned()
+            }
+            Self::TooEarly { .. } => "The history begins there; name a later moment.".to_owned(),
             Self::Disk(err) => match Trouble::of(&err.source) {
                 Some(trouble) => trouble.hint().to_owned(),
                 None => format!("Check `{}`.", err.path.display()),
@@ -152,7 +160,7 @@ impl ReadError {
 
     /// Whether the thing asked for does not exist, as opposed to a broken repository.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::NotFound { .. })
+        matches!(self, Self::NotFound { .. } | Self::TooEarly { .. })
     }
 }
 

@@ -9,7 +9,7 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
 use crate::history::error::{GitError, ReadError, git};
-use crate::history::message::{self, CauseKind};
+use crate::history::message::{self, CauseKind, Parsed};
 use crate::history::objects::TreeView;
 use crate::history::reader::{self, Reader, head, known, no_commit};
 use crate::history::{commit_id, text};
@@ -50,8 +50,40 @@ pub struct LogEntry {
 impl LogEntry {
     /// When, on its author's clock: `2026-06-29 14:03`.
     pub fn when(&self) -> String {
-        let time = gix::date::Time::new(self.time, self.offset);
-        time.format_or_unix(gix::date::time::CustomFormat::new("%Y-%m-%d %H:%M"))
+        when(self.time, self.offset)
+    }
+}
+
+/// A moment on a clock that is so far ahead of UTC: `2026-06-29 14:03`.
+pub(super) fn when(time: i64, offset: i32) -> String {
+    let time = gix::date::Time::new(time, offset);
+    time.format_or_unix(gix::date::time::CustomFormat::new("%Y-%m-%d %H:%M"))
+}
+
+/// What a commit says of itself.
+pub(super) struct Said {
+    pub commit: CommitId,
+    /// By the author.
+    pub time: i64,
+    pub offset: i32,
+    pub author: String,
+    pub mail: String,
+    pub parsed: Parsed,
+}
+
+impl Said {
+    pub fn of(repo: &gix::Repository, id: ObjectId) -> Result<Self, ReadError> {
+        let commit = git("read a commit", repo.find_commit(id))?;
+        let author = git("read a commit", commit.author())?;
+        let time = author.time().unwrap_or_default();
+        Ok(Self {
+            commit: commit_id(&id).ok_or_else(|| no_commit(&id.to_string()))?,
+            time: time.seconds,
+            offset: time.offset,
+            author: author.name.to_string(),
+            mail: author.email.to_string(),
+            parsed: message::parse(git("read a commit", commit.message_raw())?),
+        })
     }
 }
 
@@ -148,9 +180,7 @@ impl Reader {
             },
             None => None,
         };
-        let author = git("read a commit", commit.author())?;
-        let time = author.time().unwrap_or_default();
-        let parsed = message::parse(git("read a commit", commit.message_raw())?);
+        let said = Said::of(repo, id)?;
         let mut changes = Vec::new();
         for (changed, change) in self.changes(repo, old, new)?.iter() {
             if path.is_some_and(|it| !changed.is_within(it.as_bytes())) {
@@ -166,15 +196,15 @@ impl Reader {
             changes.push(PathStat { path: changed.clone(), old, new, lines, is_left_out });
         }
         Ok(LogEntry {
-            commit: commit_id(&id).ok_or_else(|| no_commit(&id.to_string()))?,
-            time: time.seconds,
-            offset: time.offset,
-            author: author.name.to_string(),
-            mail: author.email.to_string(),
-            cause: parsed.cause(),
-            subject: parsed.subject,
-            body: parsed.body,
-            trailers: parsed.trailers,
+            commit: said.commit,
+            time: said.time,
+            offset: said.offset,
+            author: said.author,
+            mail: said.mail,
+            cause: said.parsed.cause(),
+            subject: said.parsed.subject,
+            body: said.parsed.body,
+            trailers: said.parsed.trailers,
             changes,
         })
     }

@@ -12,6 +12,8 @@ use crate::vault::path::{c_quoted, escape};
 
 /// Paths that a body lists before it only counts.
 const BODY_LIMIT: usize = 1_000;
+/// Between the two names of a rename.
+const ARROW: &str = " → ";
 /// Folders that a subject names.
 const SUMMARY_LIMIT: usize = 3;
 
@@ -161,13 +163,60 @@ pub fn with_trailers_of(changed: &[u8], ours: &str) -> Option<String> {
     Some(text)
 }
 
+/// The renames that a message composed here tells of: old path, new path. Where a name holds an
+/// arrow, every way to read it.
+pub fn renames(parsed: &Parsed) -> Vec<(VaultPath, VaultPath)> {
+    let subject = parsed.subject.strip_prefix("memory: ").unwrap_or_default();
+    let told = |line: &str| -> Vec<(VaultPath, VaultPath)> {
+        let Some(line) = line.strip_prefix("rename ") else { return Vec::new() };
+        // An arrow may be part of a name: each may be the one between the two.
+        line.match_indices(ARROW)
+            .filter_map(|(at, arrow)| {
+                Some((unquoted(&line[..at])?, unquoted(&line[at + arrow.len()..])?))
+            })
+            .collect()
+    };
+    parsed.body.lines().chain([subject]).flat_map(told).collect()
+}
+
+/// The reverse of [`c_quoted`].
+fn unquoted(text: &str) -> Option<VaultPath> {
+    let Some(inner) = text.strip_prefix('"').and_then(|it| it.strip_suffix('"')) else {
+        return VaultPath::new(text).ok();
+    };
+    let mut bytes = Vec::with_capacity(inner.len());
+    let mut rest = inner.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let (escaped, after) = rest.split_first()?;
+        rest = after;
+        bytes.push(match escaped {
+            b'n' => b'\n',
+            b't' => b'\t',
+            b'r' => b'\r',
+            b'"' | b'\\' => *escaped,
+            b'0'..=b'3' => {
+                let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+                rest = &rest[2..];
+                (escaped - b'0') << 6 | u8::from_str_radix(digits, 8).ok()?
+            }
+            _ => return None,
+        });
+    }
+    VaultPath::new(bytes).ok()
+}
+
 /// `update a.md`, `rename old.md → new.md`: one deed on one line.
 pub fn line_of(deed: &Deed) -> String {
     let path = c_quoted(&deed.path);
     match &deed.verb {
         Verb::Create => format!("create {path}"),
         Verb::Update => format!("update {path}"),
-        Verb::Rename(from) => format!("rename {} → {path}", c_quoted(from)),
+        Verb::Rename(from) => format!("rename {}{ARROW}{path}", c_quoted(from)),
         Verb::Delete => format!("delete {path}"),
         Verb::Empty => format!("empty {path}"),
         Verb::Mode => format!("mode {path}"),
@@ -311,6 +360,27 @@ mod tests {
             Some("s\n\nbody\n\nRemd-Cause: job\nSigned-off-by: A <a@b>\nRemd-Job: dream\n"),
         );
         check(" \n\r\n", None);
+    }
+
+    #[test]
+    fn renames_are_read_back_whatever_the_names_hold() {
+        let names = ["a.md", "日記 🔥.md", "line\nbreak.md", "q\"uote.md", "b\\s.md", "t\tb.md"];
+        for (at, old) in names.iter().enumerate() {
+            let old = VaultPath::new(old).unwrap();
+            let new = VaultPath::new(names[(at + 1) % names.len()]).unwrap();
+            let one = Deed { verb: Verb::Rename(old.clone()), path: new.clone() };
+            let other = deed(Verb::Create, "x/y.md");
+            for deeds in [vec![one.clone()], vec![other, one]] {
+                let message = compose(&deeds, CauseKind::Edit, &[]);
+                assert_eq!(renames(&parse(message.as_bytes())), [(old.clone(), new.clone())]);
+            }
+        }
+        let odd = VaultPath::new(b"bad\xff.md").unwrap();
+        assert_eq!(unquoted(&c_quoted(&odd)), Some(odd));
+        for text in ["\"a\\q.md\"", "\"a\\7\"", "\"\\377", "", "../x.md"] {
+            let read = unquoted(text).map(|it| it.to_string());
+            assert!(read.is_none() || text == "\"\\377", "{text}: {read:?}");
+        }
     }
 
     #[test]

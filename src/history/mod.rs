@@ -29,6 +29,7 @@ mod index_image;
 mod index_sum;
 mod index_trees;
 mod kept;
+mod lineage;
 mod lock;
 mod log;
 mod long_lines;
@@ -38,6 +39,7 @@ mod marked;
 pub mod message;
 mod missing;
 mod module;
+mod moment;
 mod objects;
 mod on_disk;
 mod open;
@@ -58,7 +60,9 @@ mod signed;
 mod snapshot;
 mod spelling;
 mod text;
+mod trail;
 mod unsettled;
+mod versions;
 mod wip;
 
 #[cfg(test)]
@@ -85,6 +89,7 @@ pub use reader::{Reader, Side};
 pub use remembered::{remember, remembered};
 pub use shape::{Shape, shape};
 pub use text::Likeness;
+pub use versions::PastVersion;
 
 use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;

@@ -13,6 +13,7 @@ mod model;
 mod model_people;
 mod odd;
 mod packing;
+mod past;
 mod people;
 mod reading;
 mod refusals;
