@@ -5,6 +5,8 @@
 )]
 
 pub mod base;
+pub mod secrets;
+
 pub mod vault;
 
 pub mod config;

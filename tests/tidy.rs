@@ -17,18 +17,19 @@ use std::path::{Path, PathBuf};
 /// A room may import itself and the rooms named on its line. Nothing else.
 const MAY_IMPORT: &[(&str, &str)] = &[
     ("base", ""),
+    ("secrets", ""),
     ("vault", "base"),
-    ("config", "base vault"),
+    ("config", "secrets base vault"),
     ("watch", "base vault"),
-    ("embed", "base"),
-    ("history", "base vault"),
+    ("embed", "base secrets"),
+    ("history", "secrets base vault"),
     ("index", "base vault embed"),
     ("search", "base vault embed index"),
-    ("render", "base vault search"),
+    ("render", "secrets base vault search"),
     ("mount", "base vault search render"),
-    ("serve", "base vault search render"),
-    ("daemon", "base vault config watch embed history index search render mount serve"),
-    ("cli", "base vault config embed history search render serve daemon"),
+    ("serve", "secrets base vault search render"),
+    ("daemon", "secrets base vault config watch embed history index search render mount serve"),
+    ("cli", "secrets base vault config embed history search render serve daemon"),
 ];
 
 /// A package lives in one room (or file) and nowhere else.
@@ -47,6 +48,8 @@ const LIVES_IN: &[(&str, &[&str])] = &[
     ("tikv_jemallocator", &["src/memory.rs"]),
     ("sd_notify", &["src/daemon/"]),
     ("indicatif", &["src/cli/"]),
+    ("regex", &["src/secrets/"]),
+    ("aho_corasick", &["src/secrets/"]),
     ("reqwest", &["src/embed/remote/"]),
     ("rustls", &["src/embed/remote/"]),
     ("zlib_rs", &["src/embed/package.rs"]),
