@@ -17,96 +17,24 @@ use std::time::{Duration, SystemTime};
 use crate::base::clock;
 use crate::mount::answers::{Answers, EntryKind, Means};
 use crate::mount::edition::Editions;
-use crate::mount::inode::{Facts, Inode, Inodes, Way, number_of};
+use crate::mount::fs::listing::{ranked_items, target_of};
+use crate::mount::inode::{Facts, Inode, Inodes, Way};
 use crate::mount::make;
-use crate::mount::page::{Content, Limits, Page, PageError, PageKey, Pages};
+use crate::mount::page::{Limits, Page, PageKey, Pages};
 use crate::mount::recent::Recent;
 use crate::mount::tally::Tally;
-use crate::mount::tree::{self, About, Form, NameError, Node, Step};
-use crate::vault::VaultPath;
+use crate::mount::tree::{self, About, NameError, Node, Step};
+
+mod listing;
+mod said;
+
+pub use said::{Attr, Entry, FsError, Item, Kind, Opened, Reply, Slice};
 
 /// How long the kernel may believe what cannot change.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// How many inodes are known at most.
 const INODES: usize = 65_536;
-
-/// Why a request fails.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum FsError {
-    #[error(transparent)]
-    Name(#[from] NameError),
-    #[error(transparent)]
-    Page(#[from] PageError),
-    #[error("This inode is of another state of the index")]
-    Stale,
-    #[error("This is a folder")]
-    IsFolder,
-    #[error("This is no folder")]
-    NotFolder,
-    #[error("This is no link")]
-    NotLink,
-    #[error("This handle is not open")]
-    NotOpen,
-    #[error("Nothing can be written here")]
-    ReadOnly,
-}
-
-/// Whoever waits for the answer to a request.
-pub type Reply<T> = Box<dyn FnOnce(Result<T, FsError>) + Send>;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    Folder,
-    File,
-    Link,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attr {
-    pub inode: u64,
-    pub kind: Kind,
-    pub size: u64,
-    pub time: SystemTime,
-    /// How long it holds.
-    pub ttl: Duration,
-}
-
-/// A page opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Opened {
-    pub handle: u64,
-    /// Whether the kernel was told of another page than this one.
-    pub is_other: bool,
-}
-
-/// A name found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    pub attr: Attr,
-    /// How long the name means this inode.
-    pub ttl: Duration,
-}
-
-/// One line of a listing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
-    pub name: Vec<u8>,
-    pub kind: Kind,
-    pub inode: u64,
-}
-
-/// A piece of an open page.
-pub struct Slice {
-    page: Arc<Page>,
-    range: std::ops::Range<usize>,
-}
-
-impl Slice {
-    pub fn bytes(&self) -> &[u8] {
-        &self.page.bytes()[self.range.clone()]
-    }
-}
 
 #[derive(Clone)]
 pub struct VaultFs {
@@ -417,96 +345,6 @@ impl Inner {
         }
     }
 
-    /// What a folder lists; `None` for what is no folder.
-    fn items(&self, folder: &Inode) -> Option<Vec<Item>> {
-        let node = &folder.key.node;
-        let view = self.answers.view();
-        let item = |name: Vec<u8>, kind, node: Node| {
-            // What a lookup right now would give, the status aside, which is new each time.
-            let view = if node.is_of_a_view() { view } else { 0 };
-            let way = Way::to(&node, folder.number, &name);
-            let key = PageKey { node, view, edition: 0, means: Means::Outside };
-            let inode = number_of(&key, way);
-            Item { name, kind, inode }
-        };
-        let entry = |folder: &VaultPath, name: Vec<u8>, kind| {
-            let path = folder.join(&name).ok()?;
-            let node = match kind {
-                EntryKind::Note => Node::Note(path),
-                EntryKind::Folder => Node::Folder(path),
-            };
-            Some(item(name, Kind::Folder, node))
-        };
-        Some(match node {
-            Node::Root | Node::Note(_) => {
-                let names: &[&str] = match node {
-                    Node::Root => tree::ROOT,
-                    _ => &["backlinks", "links"],
-                };
-                let node_of = |name: &str| match tree::child(node, name.as_bytes()) {
-                    Ok(Step::Node(node)) => Some(node),
-                    _ => None,
-                };
-                let items = names.iter().filter_map(|name| {
-                    let node = node_of(name)?;
-                    let kind = if node.is_folder() { Kind::Folder } else { Kind::File };
-                    Some(item(name.as_bytes().to_vec(), kind, node))
-                });
-                items.collect()
-            }
-            Node::Ask(About::Passages, options)
-                if **options == tree::options::Options::default() =>
-            {
-                self.recent_items()
-            }
-            Node::Ask(..) | Node::Notes | Node::Similars => Vec::new(),
-            Node::SimilarFolder(folder) => {
-                let entries = self.answers.entries(folder).into_iter();
-                let similar = entries.filter_map(|(name, kind)| {
-                    let path = folder.join(&name).ok()?;
-                    Some(match kind {
-                        EntryKind::Note => item(name, Kind::File, Node::Similar(path, Form::Text)),
-                        EntryKind::Folder => item(name, Kind::Folder, Node::SimilarFolder(path)),
-                    })
-                });
-                similar.collect()
-            }
-            Node::Folder(folder) => {
-                let entries = self.answers.entries(folder).into_iter();
-                entries.filter_map(|(name, kind)| entry(folder, name, kind)).collect()
-            }
-            _ => return None,
-        })
-    }
-
-    /// What stands below `similar/` under the path of a note, of a folder, or of a note and a form.
-    fn similar_node(&self, path: &VaultPath) -> Option<Node> {
-        tree::similar_forms(path).into_iter().find_map(|(path, form)| {
-            match self.answers.entry(&path)? {
-                EntryKind::Note => Some(Node::Similar(path, form)),
-                EntryKind::Folder if form == Form::Text => Some(Node::SimilarFolder(path)),
-                EntryKind::Folder => None,
-            }
-        })
-    }
-
-    /// Recent questions whose answer is at hand: walking them starts no search.
-    fn recent_items(&self) -> Vec<Item> {
-        let view = self.answers.view();
-        let recent = self.recent().names();
-        let items = recent.into_iter().filter_map(|(node, name)| {
-            let edition = self.editions().current(&node);
-            let key = PageKey { node, view, edition, means: Means::Outside };
-            self.pages.peek(&key).filter(|it| !it.fleeting)?;
-            Some(Item {
-                name: name.into_bytes(),
-                kind: Kind::File,
-                inode: number_of(&key, Way::default()),
-            })
-        });
-        items.collect()
-    }
-
     /// A page was read: if it answers a plain question, the question is listed.
     fn note_read(&self, inode: &Inode) {
         if let Node::Answer(About::Passages, asked, form) = &inode.key.node
@@ -568,27 +406,4 @@ fn file_attr(inode: &Inode, facts: Facts) -> Attr {
         // change is not believed for longer than told.
         ttl: if facts.fleeting || inode.is_provisional() { Duration::ZERO } else { LONG },
     }
-}
-
-fn target_of(page: &Page, name: &[u8]) -> Result<Arc<Path>, FsError> {
-    let Content::Ranking(links) = &page.content else { return Err(FsError::Stale) };
-    let found = links.iter().find(|it| *it.0 == *name);
-    found.map(|it| Arc::clone(&it.1)).ok_or(FsError::Name(NameError::Absent))
-}
-
-fn ranked_items(folder: &Inode, page: &Page) -> Arc<[Item]> {
-    let own = |name: &[u8], kind, inode| Item { name: name.to_vec(), kind, inode };
-    let mut items =
-        vec![own(b".", Kind::Folder, folder.number), own(b"..", Kind::Folder, folder.number)];
-    if let (Content::Ranking(links), Node::Ranking(asked)) = (&page.content, &folder.key.node) {
-        items.extend(links.iter().map(|(name, target)| {
-            let node = Node::Ranked(asked.clone(), Arc::clone(name), Arc::clone(target));
-            own(
-                name,
-                Kind::Link,
-                number_of(&PageKey { node, ..folder.key.clone() }, Way::default()),
-            )
-        }));
-    }
-    items.into()
 }
