@@ -31,6 +31,7 @@ use crate::serve::{Answer, Form, Request};
 use crate::watch::Watcher;
 
 mod mount;
+mod past;
 
 /// How long a query may take before its page is what was found so far.
 const SEARCH_LIMIT: Duration = Duration::from_secs(3);

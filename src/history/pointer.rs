@@ -65,6 +65,19 @@ pub(super) fn is_lfs(bytes: &[u8]) -> bool {
     lfs(bytes).is_some()
 }
 
+/// Whether something of this size may be a pointer.
+pub(super) fn may_be_lfs(size: u64) -> bool {
+    size < LONGEST as u64 && size > "version ".len() as u64
+}
+
+/// Whether the settings know how to decrypt what git-crypt wrote.
+pub(super) fn is_encryption_known(repo: &gix::Repository) -> bool {
+    let config = repo.config_snapshot();
+    let mut filters = config.plumbing().sections_by_name("filter").into_iter().flatten();
+    filters
+        .any(|it| it.header().subsection_name().is_some_and(|it| it.starts_with_str("git-crypt")))
+}
+
 /// Whether git-crypt wrote it.
 pub(super) fn is_encrypted(bytes: &[u8]) -> bool {
     bytes.starts_with(ENCRYPTED)

@@ -359,7 +359,7 @@ pub(super) fn version(entry: Entry) -> Option<Version> {
     Some((object_id(entry.blob.as_bytes())?, kind))
 }
 
-fn object_id(bytes: &[u8]) -> Option<ObjectId> {
+pub(super) fn object_id(bytes: &[u8]) -> Option<ObjectId> {
     ObjectId::try_from(bytes).ok()
 }
 

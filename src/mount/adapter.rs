@@ -59,7 +59,7 @@ fn unasked() -> Errno {
 fn file_type(kind: Kind) -> FileType {
     match kind {
         Kind::Folder => FileType::Directory,
-        Kind::File => FileType::RegularFile,
+        Kind::File | Kind::Program => FileType::RegularFile,
         Kind::Link => FileType::Symlink,
     }
 }
@@ -75,7 +75,7 @@ fn file_attr(attr: &Attr, owner: Owner) -> FileAttr {
         crtime: attr.time,
         kind: file_type(attr.kind),
         perm: match attr.kind {
-            Kind::Folder => 0o555,
+            Kind::Folder | Kind::Program => 0o555,
             Kind::File => 0o444,
             Kind::Link => 0o777,
         },
@@ -211,7 +211,8 @@ impl Filesystem for Adapter {
         match self.fs.readdir(fh.0) {
             Ok(items) => {
                 let skip = usize::try_from(offset).unwrap_or(usize::MAX);
-                for (item, next) in items.iter().zip(1u64..).skip(skip) {
+                for (at, item) in items.iter().enumerate().skip(skip) {
+                    let next = u64::try_from(at + 1).unwrap_or(u64::MAX);
                     let name = OsStr::from_bytes(&item.name);
                     if reply.add(INodeNo(item.inode), next, file_type(item.kind), name) {
                         break;

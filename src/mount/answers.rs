@@ -14,8 +14,12 @@ use crate::render::status::Status;
 use crate::search::{Query, Results};
 use crate::vault::VaultPath;
 
+mod past;
+
+pub use past::{Past, Stored, Version};
+
 /// Everything that stands behind the files of the mount.
-pub trait Answers: Send + Sync + 'static {
+pub trait Answers: Past {
     /// A number that changes whenever any page may have changed (`status` aside). It changes
     /// *after* the new answer can be had: a page made too early would be kept too long.
     fn view(&self) -> u64;
@@ -82,4 +86,7 @@ pub enum Unanswered {
     /// Something is broken here.
     #[error("No answer: {0}")]
     Failed(String),
+    /// More than is held in memory for one file.
+    #[error("Too large: {0}")]
+    TooLarge(String),
 }

@@ -40,6 +40,7 @@ pub fn of(err: &FsError) -> i32 {
         FsError::Page(PageError::NotYet(_) | PageError::Busy) => libc::EAGAIN,
         FsError::Page(PageError::Deadline) => libc::ETIMEDOUT,
         FsError::Page(PageError::Failed(_)) => libc::EIO,
+        FsError::Page(PageError::TooLarge(_)) => libc::EFBIG,
         // The kernel looks the name up again and finds the page of now.
         FsError::Stale => libc::ESTALE,
         FsError::IsFolder => libc::EISDIR,

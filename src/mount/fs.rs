@@ -17,15 +17,16 @@ use std::time::{Duration, SystemTime};
 use crate::base::clock;
 use crate::mount::answers::{Answers, EntryKind, Means};
 use crate::mount::edition::Editions;
-use crate::mount::fs::listing::{ranked_items, target_of};
+use crate::mount::fs::listing::{kind_of, own};
 use crate::mount::inode::{Facts, Inode, Inodes, Way};
 use crate::mount::make;
-use crate::mount::page::{Limits, Page, PageKey, Pages};
+use crate::mount::page::{Limits, Page, PageKey, Pages, since_epoch};
 use crate::mount::recent::Recent;
 use crate::mount::tally::Tally;
-use crate::mount::tree::{self, About, NameError, Node, Step};
+use crate::mount::tree::{self, About, NameError, Node, Past, Step};
 
 mod listing;
+mod lookup;
 mod said;
 
 pub use said::{Attr, Entry, FsError, Item, Kind, Opened, Reply, Slice};
@@ -49,6 +50,8 @@ struct Inner {
     recent: Mutex<Recent>,
     open: Mutex<HashMap<u64, Handle>>,
     next_handle: AtomicU64,
+    /// Tells two questions for one moment apart.
+    next_moment: AtomicU64,
     tally: Tally,
     mounted: SystemTime,
 }
@@ -77,6 +80,7 @@ impl VaultFs {
                 recent: Mutex::new(Recent::default()),
                 open: Mutex::new(HashMap::new()),
                 next_handle: AtomicU64::new(1),
+                next_moment: AtomicU64::new(1),
                 tally,
                 mounted: clock::wall(),
             }),
@@ -98,20 +102,9 @@ impl VaultFs {
                 Some(node) => node,
                 None => return reply(Err(NameError::Absent.into())),
             },
-            Ok(Step::InRanking(asked)) => {
-                let (inner, name) = (Arc::clone(&self.inner), name.to_vec());
-                let own = folder.key.clone();
-                return self.inner.pages.get(
-                    &folder.key,
-                    Box::new(move |made| {
-                        reply(made.map_err(FsError::from).and_then(|page| {
-                            inner.note_ranking(&own, &page);
-                            let target = target_of(&page, &name)?;
-                            let node = Node::Ranked(asked, name.into(), target);
-                            Ok(inner.enter(PageKey { node, ..own }, Way::default()))
-                        }));
-                    }),
-                );
+            Ok(Step::InListing) => return self.inner.look_up_in(folder, name, reply),
+            Ok(Step::Moment(moment)) => {
+                return self.inner.look_up_moment(folder, name, moment, reply);
             }
         };
         let way = Way::to(&node, folder.number, name);
@@ -185,18 +178,15 @@ impl VaultFs {
     /// Opens a folder: its listing is made here and stays as it is until closed.
     pub fn opendir(&self, inode: u64, reply: Reply<u64>) {
         let Some(inode) = self.inner.inodes.get(inode) else { return reply(Err(FsError::Stale)) };
-        if let Node::Ranking(_) = &inode.key.node {
+        if let Some(key) = self.inner.listing_key(&inode).filter(|_| !inode.key.node.is_top()) {
             let inner = Arc::clone(&self.inner);
             return self.inner.pages.get(
-                &inode.key,
-                Box::new({
-                    let inode = Arc::clone(&inode);
-                    move |made| {
-                        reply(made.map_err(FsError::from).map(|page| {
-                            inner.note_ranking(&inode.key, &page);
-                            inner.keep_open(Handle::Folder(ranked_items(&inode, &page)))
-                        }));
-                    }
+                &key,
+                Box::new(move |made| {
+                    reply(made.map_err(FsError::from).map(|page| {
+                        inner.note_ranking(&inode.key, &page);
+                        inner.keep_open(Handle::Folder(inner.items_of(&inode, &page)))
+                    }));
                 }),
             );
         }
@@ -204,12 +194,7 @@ impl VaultFs {
             None => Err(FsError::NotFolder),
             Some(mut items) => {
                 items.sort_by(|a, b| a.name.cmp(&b.name));
-                let own = |name: &str, inode| Item {
-                    name: name.as_bytes().to_vec(),
-                    kind: Kind::Folder,
-                    inode,
-                };
-                items.splice(0..0, [own(".", inode.number), own("..", inode.number)]);
+                items.splice(0..0, [own(b".", &inode), own(b"..", &inode)]);
                 Ok(self.inner.keep_open(Handle::Folder(items.into())))
             }
         });
@@ -242,7 +227,9 @@ impl VaultFs {
     pub fn readlink(&self, inode: u64) -> Result<Arc<Path>, FsError> {
         let inode = self.inner.inodes.get(inode).ok_or(FsError::Stale)?;
         match &inode.key.node {
-            Node::Ranked(_, _, target) => Ok(Arc::clone(target)),
+            Node::Ranked(_, _, target) | Node::Past(Past::Link(_, _, target)) => {
+                Ok(Arc::clone(target))
+            }
             _ => Err(FsError::NotLink),
         }
     }
@@ -273,28 +260,39 @@ impl Inner {
         }
         let attr = self.attr_at_hand(&inode).unwrap_or_else(|| Attr {
             inode: inode.number,
-            kind: Kind::File,
+            kind: kind_of(&inode.key.node),
             size: 0,
             time: self.mounted,
             ttl: Duration::ZERO,
         });
         let fixed = matches!(
             inode.key.node,
-            Node::Root | Node::Readme | Node::Ask(..) | Node::Notes | Node::Similars
+            Node::Root
+                | Node::Readme
+                | Node::Ask(..)
+                | Node::Notes
+                | Node::Similars
+                | Node::Past(Past::Moments | Past::HistoryFolder(None))
         );
         Entry { attr, ttl: if fixed { LONG } else { Duration::ZERO } }
     }
 
     /// The attributes, where no page needs to be made for them.
     fn attr_at_hand(&self, inode: &Inode) -> Option<Attr> {
-        let (kind, size) = match &inode.key.node {
-            node if node.is_folder() => (Kind::Folder, 0),
-            Node::Ranked(_, _, target) => {
-                (Kind::Link, u64::try_from(target.as_os_str().len()).unwrap_or(0))
+        let node = &inode.key.node;
+        let size = match node {
+            node if node.is_folder() => 0,
+            Node::Ranked(_, _, target) | Node::Past(Past::Link(_, _, target)) => {
+                u64::try_from(target.as_os_str().len()).unwrap_or(0)
             }
             _ => return inode.facts().map(|facts| file_attr(inode, facts)),
         };
-        Some(Attr { inode: inode.number, kind, size, time: self.mounted, ttl: LONG })
+        let time = match node {
+            Node::Past(past) => past.moment().map(|it| since_epoch(it.time)),
+            _ => None,
+        };
+        let (kind, time) = (kind_of(node), time.unwrap_or(self.mounted));
+        Some(Attr { inode: inode.number, kind, size, time, ttl: LONG })
     }
 
     /// The page that an inode is, made if need be.
@@ -341,6 +339,8 @@ impl Inner {
     fn means_of_a_look(&self, node: &Node) -> Means {
         match node {
             Node::Answer(..) if self.answers.asks_outside() => Means::AtHand,
+            // A size is known without the bytes.
+            Node::Past(Past::File(..)) => Means::AtHand,
             _ => Means::Outside,
         }
     }
@@ -399,7 +399,7 @@ impl Inner {
 fn file_attr(inode: &Inode, facts: Facts) -> Attr {
     Attr {
         inode: inode.number,
-        kind: Kind::File,
+        kind: kind_of(&inode.key.node),
         size: facts.size,
         time: facts.time,
         // A fleeting page is asked for each time, so that a stat of it is seen; and what an open may

@@ -13,7 +13,8 @@ use std::time::Instant;
 use crate::base::clock;
 use crate::mount::answers::{Answers, Means, Unanswered};
 use crate::mount::page::{Content, Page, PageError, PageKey};
-use crate::mount::tree::{self, About, Form, Node};
+use crate::mount::past::page as past_page;
+use crate::mount::tree::{self, About, Asked, Form, Node};
 use crate::render;
 use crate::search::{Query, Results, SIMILAR};
 
@@ -65,7 +66,8 @@ pub fn page(
             let results = answers.search(&asked.query(About::Links), Means::AtHand, until)?;
             // Once the question was asked elsewhere, its answer is at hand here too.
             let fleeting = results.is_passing() || results.vector.is_unasked();
-            Ok(Page::new(Content::Ranking(ranking(&results, answers.vault_root())), fleeting))
+            let names = ranking(asked, &results, answers.vault_root());
+            Ok(Page::new(Content::Names(names), fleeting))
         }
         Node::Similar(path, form) => {
             let results = answers.similar(path, SIMILAR, until)?.ok_or(PageError::Absent)?;
@@ -76,6 +78,7 @@ pub fn page(
             let links = answers.links(path, *direction).ok_or(PageError::Absent)?;
             bytes(render::links::text(path, *direction, &links), false)
         }
+        Node::Past(past) => past_page(answers, past, key, until),
         Node::Root
         | Node::Ask(..)
         | Node::Ranked(..)
@@ -96,17 +99,14 @@ fn in_form(form: Form, query: &Query, results: &Results, root: &Path) -> Vec<u8>
 }
 
 /// Names for the hits, best first, and where each points.
-fn ranking(results: &Results, root: &Path) -> Vec<(Arc<[u8]>, Arc<Path>)> {
+fn ranking(asked: &Asked, results: &Results, root: &Path) -> Vec<(Arc<[u8]>, Node)> {
     let of = results.hits.len();
-    results
-        .hits
-        .iter()
-        .enumerate()
-        .map(|(at, hit)| {
-            let name = tree::ranked_name(at + 1, of, &hit.name);
-            (name.into(), root.join(hit.path.as_path()).into())
-        })
-        .collect()
+    let links = results.hits.iter().zip(1..).map(|(hit, rank)| {
+        let name: Arc<[u8]> = tree::ranked_name(rank, of, &hit.name).into();
+        let target = root.join(hit.path.as_path()).into();
+        (Arc::clone(&name), Node::Ranked(asked.clone(), name, target))
+    });
+    links.collect()
 }
 
 impl From<Unanswered> for PageError {
@@ -115,6 +115,7 @@ impl From<Unanswered> for PageError {
             Unanswered::Refused(why) => Self::Refused(why),
             Unanswered::NotYet(why) => Self::NotYet(why),
             Unanswered::Failed(why) => Self::Failed(why),
+            Unanswered::TooLarge(why) => Self::TooLarge(why),
         }
     }
 }

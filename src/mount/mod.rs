@@ -20,13 +20,14 @@ mod inode;
 mod make;
 mod mountpoint;
 mod page;
+mod past;
 mod recent;
 mod record;
 mod session;
 mod tally;
 mod tree;
 
-pub use answers::{Answers, EntryKind, Means, Unanswered};
+pub use answers::{Answers, EntryKind, Means, Past, Stored, Unanswered, Version};
 pub use mountpoint::{clear_left, default_mountpoint, is_at, still_mounted};
 pub use session::{MountError, Mounted, Wish, check_device, mount};
 pub use tally::{Counted, Tally};

@@ -10,19 +10,20 @@
 //! **Invariant:** everybody who waits is answered once, by the deadline at the latest.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
-
-use lru::LruCache;
 
 use crate::base::clock;
 use crate::mount::answers::Means;
 use crate::mount::crew::Crew;
 use crate::mount::tally::Tally;
-use crate::mount::tree::{About, Node};
+use crate::mount::tree::{About, Moment, Node, Past};
+use crate::vault::{BlobId, CommitId, Listing};
+use cache::Cache;
+
+mod cache;
 
 /// What makes two pages one page.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -58,8 +59,14 @@ pub struct Page {
 #[derive(Debug)]
 pub enum Content {
     Bytes(Vec<u8>),
-    /// Names and where they point, best first.
-    Ranking(Vec<(Arc<[u8]>, Arc<Path>)>),
+    /// How many bytes it would be, where no more was asked.
+    Size(u64),
+    /// What a folder lists, in this order.
+    Names(Vec<(Arc<[u8]>, Node)>),
+    /// A folder of the vault at a commit.
+    Tree(CommitId, Listing),
+    /// Which moment a name means.
+    Moment(Moment),
 }
 
 /// Why there is no page.
@@ -73,6 +80,8 @@ pub enum PageError {
     NotYet(String),
     #[error("{0}")]
     Failed(String),
+    #[error("{0}")]
+    TooLarge(String),
     #[error("The answer took too long")]
     Deadline,
     #[error("Too many questions wait already")]
@@ -88,6 +97,8 @@ pub struct Limits {
     pub request: Duration,
     /// Pages kept for the next reader.
     pub cache_bytes: usize,
+    /// Folders of the past kept for the next look at a name in them.
+    pub listing_bytes: usize,
     /// Threads for questions.
     pub askers: usize,
     /// Questions that wait for a thread.
@@ -100,6 +111,7 @@ impl Default for Limits {
             answer: Duration::from_secs(3),
             request: Duration::from_secs(5),
             cache_bytes: 16 << 20,
+            listing_bytes: 32 << 20,
             askers: 8,
             queue: 1024,
         }
@@ -118,6 +130,8 @@ pub struct Pages {
     askers: Crew,
     /// For what is at hand (status, links, README), so that it never waits behind a question.
     tellers: Crew,
+    /// For the past, which is read from the disk.
+    readers: Crew,
 }
 
 struct Shared {
@@ -129,8 +143,8 @@ struct Shared {
 }
 
 struct State {
-    cache: LruCache<PageKey, Arc<Page>>,
-    bytes: usize,
+    pages: Cache,
+    folders: Cache,
     flights: HashMap<PageKey, Vec<Waiter>>,
     /// When the clock thread wakes next; `None` while it sleeps for good.
     wakes: Option<Instant>,
@@ -145,48 +159,71 @@ struct Waiter {
 impl Page {
     pub fn new(content: Content, fleeting: bool) -> Self {
         let mut hasher = DefaultHasher::new();
-        match &content {
-            Content::Bytes(bytes) => hasher.write(bytes),
-            Content::Ranking(links) => {
-                for (name, target) in links {
-                    hasher.write(name);
-                    hasher.write(target.as_os_str().as_encoded_bytes());
-                }
-            }
+        if let Content::Bytes(bytes) = &content {
+            hasher.write(bytes);
         }
         let (made, digest) = (clock::wall(), hasher.finish());
         Self { content, made, fleeting, is_unasked: false, digest }
     }
 
-    /// The bytes that a reader gets; none of a ranking.
+    /// A file of the past, or its size: one and the same page while that is the same.
+    pub fn of_blob(content: Content, blob: BlobId, time: i64) -> Self {
+        let mut page = Self { content, ..Self::new(Content::Size(0), false) };
+        let mut hasher = DefaultHasher::new();
+        (blob, page.size()).hash(&mut hasher);
+        (page.made, page.digest) = (since_epoch(time), hasher.finish());
+        page
+    }
+
+    /// The bytes that a reader gets; none of a folder.
     pub fn bytes(&self) -> &[u8] {
         match &self.content {
             Content::Bytes(bytes) => bytes,
-            Content::Ranking(_) => &[],
+            _ => &[],
         }
     }
 
     pub fn size(&self) -> u64 {
-        u64::try_from(self.bytes().len()).unwrap_or(u64::MAX)
+        match self.content {
+            Content::Size(size) => size,
+            _ => u64::try_from(self.bytes().len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether it is worth keeping: a size is kept by its inode, a name may mean another moment the
+    /// next time.
+    fn is_kept(&self) -> bool {
+        !matches!(self.content, Content::Size(_) | Content::Moment(_))
     }
 
     /// About what it costs to keep.
     fn weight(&self) -> usize {
         let own = match &self.content {
             Content::Bytes(bytes) => bytes.len(),
-            Content::Ranking(links) => {
-                links.iter().map(|it| 64 + it.0.len() + it.1.as_os_str().len()).sum()
-            }
+            Content::Names(names) => names.iter().map(|it| 256 + 2 * it.0.len()).sum(),
+            Content::Tree(_, listing) => listing.weight(),
+            Content::Size(_) | Content::Moment(_) => 0,
         };
         512 + own
     }
 }
 
+/// A time of Git's as one of the system's.
+pub fn since_epoch(seconds: i64) -> SystemTime {
+    let length = Duration::from_secs(seconds.unsigned_abs());
+    let time = match seconds < 0 {
+        true => SystemTime::UNIX_EPOCH.checked_sub(length),
+        false => SystemTime::UNIX_EPOCH.checked_add(length),
+    };
+    time.unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
 impl Pages {
     pub fn new(limits: Limits, tally: Tally, maker: Box<Maker>) -> std::io::Result<Self> {
         let state = State {
-            cache: LruCache::unbounded(),
-            bytes: 0,
+            pages: Cache::new(limits.cache_bytes, 0),
+            // A walk looks at a name in a folder and in what it compares that with.
+            folders: Cache::new(limits.listing_bytes, 2),
             flights: HashMap::new(),
             wakes: None,
             closed: false,
@@ -199,14 +236,14 @@ impl Pages {
             shared,
             askers: Crew::new("mount-ask", limits.askers, limits.queue),
             tellers: Crew::new("mount-tell", 2, limits.queue),
+            readers: Crew::new("mount-past", 4, limits.queue),
         })
     }
 
     /// Gives `done` the page: at once where it is at hand, else when it is made.
     pub fn get(&self, key: &PageKey, done: Done) {
         let mut state = self.shared.lock();
-        if let Some(page) = state.cache.get(key) {
-            let page = Arc::clone(page);
+        if let Some(page) = state.cache(&key.node).get(key) {
             drop(state);
             return done(Ok(page));
         }
@@ -220,9 +257,12 @@ impl Pages {
         self.shared.wind(state, deadline);
         let (shared, own) = (Arc::clone(&self.shared), key.clone());
         let job = Box::new(move || shared.make(&own));
-        let sent =
-            if is_question(&key.node) { self.askers.send(job) } else { self.tellers.send(job) };
-        if sent.is_err() {
+        let crew = match &key.node {
+            node if is_question(node) => &self.askers,
+            Node::Past(_) => &self.readers,
+            _ => &self.tellers,
+        };
+        if crew.send(job).is_err() {
             self.shared.tally.refused();
             self.shared.answer(key, &Err(PageError::Busy));
         }
@@ -230,16 +270,28 @@ impl Pages {
 
     /// The page, if it is at hand; counts as no use of it.
     pub fn peek(&self, key: &PageKey) -> Option<Arc<Page>> {
-        self.shared.lock().cache.peek(key).map(Arc::clone)
+        self.shared.lock().cache(&key.node).peek(key)
     }
 
     /// Keeps the page no longer; who has it open still does.
     pub fn let_go(&self, key: &PageKey) {
         let mut state = self.shared.lock();
-        if let Some(page) = state.cache.pop(key) {
-            state.bytes = state.bytes.saturating_sub(page.weight());
-            self.shared.tally.cached(state.bytes);
+        state.cache(&key.node).drop(key);
+        self.shared.tally.cached(state.bytes());
+    }
+}
+
+impl State {
+    /// Where pages of such a place are kept.
+    fn cache(&mut self, node: &Node) -> &mut Cache {
+        match node {
+            Node::Past(Past::Folder(..) | Past::HistoryFolder(_)) => &mut self.folders,
+            _ => &mut self.pages,
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.pages.bytes() + self.folders.bytes()
     }
 }
 
@@ -278,17 +330,11 @@ impl Shared {
         if let Ok(page) = &made {
             // Where nobody had to be asked, it is the page by all means.
             let means = if page.is_unasked { key.means } else { Means::Outside };
-            let mut state = self.lock();
-            state.bytes += page.weight();
-            if let Some(old) = state.cache.put(PageKey { means, ..key.clone() }, Arc::clone(page)) {
-                state.bytes = state.bytes.saturating_sub(old.weight());
+            if page.is_kept() {
+                let mut state = self.lock();
+                state.cache(&key.node).keep(PageKey { means, ..key.clone() }, Arc::clone(page));
+                self.tally.cached(state.bytes());
             }
-            while state.bytes > self.limits.cache_bytes
-                && let Some((_, old)) = state.cache.pop_lru()
-            {
-                state.bytes = state.bytes.saturating_sub(old.weight());
-            }
-            self.tally.cached(state.bytes);
         }
         self.answer(key, &made);
     }

@@ -15,13 +15,26 @@ use crate::search::Query;
 use crate::vault::VaultPath;
 
 pub mod options;
+mod past;
+
+pub use past::{Moment, Past, PastFile, VERSIONS};
 
 /// The longest name of a question, in bytes: what older kernels accept at all.
 pub const MAX_NAME: usize = 1024;
 
 /// The fixed entries of the root, as they are listed.
-pub const ROOT: &[&str] =
-    &["README.md", "links", "nodes", "note", "search", "similar", "status.json", "status.md"];
+pub const ROOT: &[&str] = &[
+    "README.md",
+    "at",
+    "history",
+    "links",
+    "nodes",
+    "note",
+    "search",
+    "similar",
+    "status.json",
+    "status.md",
+];
 
 /// A place in the mount.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -52,6 +65,8 @@ pub enum Node {
     SimilarFolder(VaultPath),
     /// `similar/<path>`.
     Similar(VaultPath, Form),
+    /// Below `at/` and `history/`.
+    Past(Past),
 }
 
 /// What a question is asked about.
@@ -85,8 +100,10 @@ pub enum Step {
     InVault(VaultPath),
     /// The same below `similar/`, where a form may stand behind the note's own name.
     InSimilar(VaultPath),
-    /// Which links there are is for the answer to say.
-    InRanking(Asked),
+    /// Which names there are is for the folder's own page to say.
+    InListing,
+    /// Which commit is meant is for Git to say.
+    Moment(Arc<str>),
 }
 
 /// Why a name leads nowhere.
@@ -106,6 +123,9 @@ pub enum NameError {
 
 impl Node {
     pub fn is_folder(&self) -> bool {
+        if let Self::Past(past) = self {
+            return past.is_folder();
+        }
         matches!(
             self,
             Self::Root
@@ -117,6 +137,11 @@ impl Node {
                 | Self::Similars
                 | Self::SimilarFolder(_)
         )
+    }
+
+    /// Whether names in it can be asked for, and none is listed.
+    pub fn is_top(&self) -> bool {
+        matches!(self, Self::Past(Past::Moments | Past::HistoryFolder(None)))
     }
 
     /// Whether what it is depends on the state of the index.
@@ -147,7 +172,8 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
     let node = match parent {
         Node::Root => root_child(name)?,
         Node::Ask(about, options) => return ask_child(*about, options, name).map(Step::Node),
-        Node::Ranking(asked) => return Ok(Step::InRanking(asked.clone())),
+        Node::Ranking(_) => return Ok(Step::InListing),
+        Node::Past(past) => return past.child(name),
         Node::Notes => {
             return VaultPath::new(name).map(Step::InVault).map_err(|_| NameError::Absent);
         }
@@ -244,6 +270,8 @@ fn root_child(name: &[u8]) -> Result<Node, NameError> {
         b"links" => Node::Ask(About::Links, Arc::default()),
         b"note" => Node::Notes,
         b"similar" => Node::Similars,
+        b"at" => Node::Past(Past::Moments),
+        b"history" => Node::Past(Past::HistoryFolder(None)),
         _ => return Err(NameError::Absent),
     })
 }
@@ -275,7 +303,7 @@ fn ask_child(about: About, options: &Arc<Options>, name: &[u8]) -> Result<Node, 
 
 /// Names that desktops, editors, backup tools and version control look for on their own in every
 /// folder; nobody asks them. Whoever does spells one letter as `%XX`.
-fn is_probe(name: &[u8]) -> bool {
+pub fn is_probe(name: &[u8]) -> bool {
     // In exactly these letters: `head` is a question like any other.
     const EXACT: &[&str] = &[
         // Git asks every folder whether it is a bare repository; this is the first it looks for.

@@ -36,7 +36,18 @@ Reading it replaces opening the notes.
 | `links/<question>/` | a folder of links to the notes, best first |
 | `note/<path>/links` | what a note links to |
 | `note/<path>/backlinks` | what links to a note |
+| `at/<moment>/` | the vault as it was: `at/yesterday/`, `at/2026-06-01/`, `at/3d/`, `at/HEAD~5/`, a branch, a tag, a hash |
+| `history/<path>.versions/` | every version of a note as a file, the newest first; deleted notes too |
 | `status.md`, `status.json` | how the agent is |
+
+## Look back
+
+    diff -r at/yesterday at/HEAD
+    cat at/2026-06-01/memory/plan.md
+    ls -U history/memory/plan.md.versions
+
+`at/` and `history/` list nothing at their top; name what you mean (a `/` in a branch is `%2F`).
+A name can mean another commit a moment later: a hash, or `cd at/main`, holds it still.
 
 ## Narrow it down
 
@@ -88,7 +99,7 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         // Only what works: later views must not be promised.
-        for part in ["history/", "at/", "recent/", "blame"] {
+        for part in ["recent/", "blame"] {
             assert!(!page.contains(part), "{part}");
         }
     }

@@ -32,6 +32,7 @@ mod machine_git;
 mod machine_vault;
 mod meaning;
 mod models;
+mod moments;
 mod mountpoint;
 mod names;
 mod neighbours;

@@ -6,18 +6,54 @@
 //! **Invariant:** listing starts no search; what is listed is there when it is looked up, unless the
 //! answers have moved on.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::mount::answers::{EntryKind, Means};
 use crate::mount::fs::Inner;
-use crate::mount::fs::said::{FsError, Item, Kind};
+use crate::mount::fs::said::{Item, Kind};
 use crate::mount::inode::{Inode, Way, number_of};
 use crate::mount::page::{Content, Page, PageKey};
-use crate::mount::tree::{self, About, Form, NameError, Node, Step};
-use crate::vault::VaultPath;
+use crate::mount::past::history_view;
+use crate::mount::tree::{self, About, Form, Moment, Node, Past, PastFile, Step, VERSIONS};
+use crate::vault::listing::{stays_inside, target_path};
+use crate::vault::{Entry, FileMode, Listed, VaultPath};
 
 impl Inner {
+    /// Where the page of a folder is found that is made of a page; `None` for any other folder.
+    pub(super) fn listing_key(&self, folder: &Inode) -> Option<PageKey> {
+        match &folder.key.node {
+            Node::Ranking(_) | Node::Past(Past::Folder(..) | Past::Versions(..)) => {
+                Some(folder.key.clone())
+            }
+            Node::Past(Past::HistoryFolder(_)) => {
+                // Without a commit the page says that there is none.
+                let view = self.answers.head().map_or(0, history_view);
+                Some(PageKey { view, ..folder.key.clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// The key of what the page of a folder lists.
+    pub(super) fn key_in(folder: &PageKey, node: Node) -> PageKey {
+        let (view, edition) = match node.is_of_a_view() {
+            true => (folder.view, folder.edition),
+            false => (0, 0),
+        };
+        PageKey { node, view, edition, means: Means::Outside }
+    }
+
+    /// The items of a folder that is made of a page.
+    pub(super) fn items_of(&self, folder: &Inode, page: &Page) -> Arc<[Item]> {
+        let mut items = vec![own(b".", folder), own(b"..", folder)];
+        items.extend(all_named(&folder.key.node, page).into_iter().map(|(name, node)| {
+            let (kind, way) = (kind_of(&node), Way::to(&node, folder.number, &name));
+            let inode = number_of(&Self::key_in(&folder.key, node), way);
+            Item { name, kind, inode }
+        }));
+        items.into()
+    }
+
     /// What a folder lists; `None` for what is no folder.
     pub(super) fn items(&self, folder: &Inode) -> Option<Vec<Item>> {
         let node = &folder.key.node;
@@ -50,8 +86,7 @@ impl Inner {
                 };
                 let items = names.iter().filter_map(|name| {
                     let node = node_of(name)?;
-                    let kind = if node.is_folder() { Kind::Folder } else { Kind::File };
-                    Some(item(name.as_bytes().to_vec(), kind, node))
+                    Some(item(name.as_bytes().to_vec(), kind_of(&node), node))
                 });
                 items.collect()
             }
@@ -60,7 +95,10 @@ impl Inner {
             {
                 self.recent_items()
             }
-            Node::Ask(..) | Node::Notes | Node::Similars => Vec::new(),
+            Node::Ask(..)
+            | Node::Notes
+            | Node::Similars
+            | Node::Past(Past::Moments | Past::HistoryFolder(None)) => Vec::new(),
             Node::SimilarFolder(folder) => {
                 let entries = self.answers.entries(folder).into_iter();
                 let similar = entries.filter_map(|(name, kind)| {
@@ -109,25 +147,84 @@ impl Inner {
     }
 }
 
-pub(super) fn target_of(page: &Page, name: &[u8]) -> Result<Arc<Path>, FsError> {
-    let Content::Ranking(links) = &page.content else { return Err(FsError::Stale) };
-    let found = links.iter().find(|it| *it.0 == *name);
-    found.map(|it| Arc::clone(&it.1)).ok_or(FsError::Name(NameError::Absent))
+/// A folder's own two names.
+pub(super) fn own(name: &[u8], folder: &Inode) -> Item {
+    Item { name: name.to_vec(), kind: Kind::Folder, inode: folder.number }
 }
 
-pub(super) fn ranked_items(folder: &Inode, page: &Page) -> Arc<[Item]> {
-    let own = |name: &[u8], kind, inode| Item { name: name.to_vec(), kind, inode };
-    let mut items =
-        vec![own(b".", Kind::Folder, folder.number), own(b"..", Kind::Folder, folder.number)];
-    if let (Content::Ranking(links), Node::Ranking(asked)) = (&page.content, &folder.key.node) {
-        items.extend(links.iter().map(|(name, target)| {
-            let node = Node::Ranked(asked.clone(), Arc::clone(name), Arc::clone(target));
-            own(
-                name,
-                Kind::Link,
-                number_of(&PageKey { node, ..folder.key.clone() }, Way::default()),
-            )
-        }));
+/// What the page of a folder calls so.
+pub(super) fn named(folder: &Node, page: &Page, name: &[u8]) -> Option<Node> {
+    match &page.content {
+        Content::Names(names) => names.iter().find(|it| *it.0 == *name).map(|it| it.1.clone()),
+        Content::Tree(_, listing) => match folder {
+            Node::Past(Past::Folder(moment, folder)) => {
+                past_node(*moment, folder.as_ref(), name, listing.get(name)?)
+            }
+            _ => None,
+        },
+        Content::Bytes(_) | Content::Size(_) | Content::Moment(_) => None,
     }
-    items.into()
+}
+
+/// All that the page of a folder lists.
+pub(super) fn all_named(folder: &Node, page: &Page) -> Vec<(Vec<u8>, Node)> {
+    match (&page.content, folder) {
+        (Content::Names(names), _) => {
+            names.iter().map(|it| (it.0.to_vec(), it.1.clone())).collect()
+        }
+        (Content::Tree(_, listing), Node::Past(Past::Folder(moment, folder))) => {
+            let nodes = listing.iter().filter_map(|(name, listed)| {
+                Some((name.to_vec(), past_node(*moment, folder.as_ref(), name, listed)?))
+            });
+            nodes.collect()
+        }
+        (Content::Tree(head, listing), Node::Past(Past::HistoryFolder(folder))) => {
+            let nodes = listing.iter().filter_map(|(name, listed)| {
+                let path = folder.as_ref()?.join(name).ok()?;
+                Some(match listed {
+                    Listed::Folder => (name.to_vec(), Node::Past(Past::HistoryFolder(Some(path)))),
+                    Listed::File(_) | Listed::Link(..) => {
+                        ([name, VERSIONS].concat(), Node::Past(Past::Versions(*head, path)))
+                    }
+                })
+            });
+            nodes.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What stands in a folder of the past. A link that might lead out of its tree is a file with what it
+/// says, as Git makes one where there can be no links.
+fn past_node(
+    moment: Moment,
+    folder: Option<&VaultPath>,
+    name: &[u8],
+    listed: Listed<'_>,
+) -> Option<Node> {
+    let path = match folder {
+        Some(folder) => folder.join(name).ok()?,
+        None => VaultPath::new(name).ok()?,
+    };
+    Some(Node::Past(match listed {
+        Listed::Folder => Past::Folder(moment, Some(path)),
+        Listed::Link(_, target) if stays_inside(&path, target) => {
+            Past::Link(moment, path, target_path(target).into())
+        }
+        Listed::Link(blob, _) => Past::File(moment, PastFile { path, blob, is_program: false }),
+        Listed::File(Entry { blob, mode }) => {
+            let is_program = mode == FileMode::Executable;
+            Past::File(moment, PastFile { path, blob, is_program })
+        }
+    }))
+}
+
+/// How a place shows.
+pub(super) fn kind_of(node: &Node) -> Kind {
+    match node {
+        node if node.is_folder() => Kind::Folder,
+        Node::Ranked(..) | Node::Past(Past::Link(..)) => Kind::Link,
+        Node::Past(Past::File(_, file)) if file.is_program => Kind::Program,
+        _ => Kind::File,
+    }
 }

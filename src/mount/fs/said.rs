@@ -36,6 +36,8 @@ pub type Reply<T> = Box<dyn FnOnce(Result<T, FsError>) + Send>;
 pub enum Kind {
     Folder,
     File,
+    /// A file with the bit of a program.
+    Program,
     Link,
 }
 

@@ -38,6 +38,11 @@ pub struct Fake {
     held: Mutex<bool>,
     let_go: Condvar,
     pub took: Duration,
+    /// How far HEAD has moved.
+    pub head: Mutex<usize>,
+    /// How many folders and files of the past were read.
+    pub folders_read: AtomicUsize,
+    pub blobs_read: AtomicUsize,
 }
 
 impl Fake {
@@ -58,6 +63,9 @@ impl Fake {
             held: Mutex::new(false),
             let_go: Condvar::new(),
             took: Duration::ZERO,
+            head: Mutex::default(),
+            folders_read: AtomicUsize::default(),
+            blobs_read: AtomicUsize::default(),
         }
     }
 

@@ -27,7 +27,8 @@ enum Op {
 
 /// Starts where names mean something, mostly.
 fn path() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let start = prop::sample::select(vec!["search", "nodes", "links", "note", "similar"]);
+    let start =
+        prop::sample::select(vec!["search", "nodes", "links", "note", "similar", "at", "history"]);
     prop_oneof![
         6 => (start, prop::collection::vec(name(), 0..4)).prop_map(|(start, mut rest)| {
             rest.insert(0, start.as_bytes().to_vec());

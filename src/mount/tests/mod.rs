@@ -4,11 +4,13 @@
 //! `REMD_TEST_NO_FUSE=1` says that this is known.
 
 mod fake;
+mod fake_past;
 mod healing;
 mod identity;
 mod kernel;
 mod model;
 mod paid;
+mod past;
 mod reference;
 mod refusals;
 mod slow;

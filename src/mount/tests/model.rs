@@ -41,6 +41,8 @@ enum Op {
     Say(usize),
     Partial(bool),
     Note(usize, bool),
+    /// A commit: the same files, and every name in `at/` means another one.
+    Commit,
 }
 
 const NOTES: &[&[u8]] = &[b"a.md", b"d/b.md", b"d/e/c.md", b"d/bad\xff.md", "d/é.md".as_bytes()];
@@ -91,6 +93,21 @@ pub fn name() -> impl Strategy<Value = Vec<u8>> {
         "backlinks",
         "01-a.md.md",
         "at",
+        "history",
+        "HEAD",
+        "main",
+        "feature%2Fx",
+        "first",
+        "in",
+        "out",
+        "run.sh",
+        ".hidden",
+        "gone",
+        "old.md.versions",
+        "a.md.versions",
+        "b.md.versions",
+        "none.md.versions",
+        "2-2026-06-02-0000000.md",
     ]
     .iter()
     .map(|it| it.as_bytes().to_vec())
@@ -120,6 +137,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0usize..3000).prop_map(Op::Say),
         1 => any::<bool>().prop_map(Op::Partial),
         2 => (0..NOTES.len(), any::<bool>()).prop_map(|(at, there)| Op::Note(at, there)),
+        1 => Just(Op::Commit),
     ]
 }
 
@@ -184,6 +202,12 @@ impl World {
         };
         world.set_note(0, true);
         world.set_note(1, true);
+        // Deep enough that few walks would come there by themselves.
+        for name in ["at", "main", "d"] {
+            let known = world.known.last().map(|it| (it.number, it.place.clone())).unwrap();
+            let found = answer(|reply| world.fs.lookup(known.0, name.as_bytes(), reply));
+            world.check_lookup(&known.1, name.as_bytes(), found);
+        }
         world
     }
 
@@ -251,9 +275,14 @@ impl World {
                 self.moves += 1;
             }
             Op::Note(at, there) => self.set_note(at, there),
+            Op::Commit => {
+                *self.fake.head.lock().unwrap() += 1;
+                self.moves += 1;
+            }
         }
         let counted = self.tally.read();
-        assert!(counted.cached_bytes <= CACHE, "{counted:?}");
+        // Folders of the past have room of their own.
+        assert!(counted.cached_bytes <= CACHE + 16_384, "{counted:?}");
         assert_eq!(counted.open, self.held.len());
     }
 
@@ -290,6 +319,7 @@ impl World {
         assert!(number > ROOT && number < 1 << 53);
         let kind = match place.is() {
             Is::Folder => Kind::Folder,
+            Is::File if place.is_program() => Kind::Program,
             Is::File => Kind::File,
             Is::Link => Kind::Link,
         };
@@ -298,13 +328,14 @@ impl World {
             Kind::Folder => "a folder",
             Kind::File => "a page",
             Kind::Link => "a link",
+            Kind::Program => "a program",
         });
         if !self.owners.contains_key(&number) && self.owners.values().any(|it| *it == place) {
             self.met.insert("another page under the name");
         }
         let owner = self.owners.entry(number).or_insert_with(|| place.clone());
         assert_eq!(*owner, place, "one number, two places");
-        if !self.ever_partial && !place.is_fleeting() {
+        if !self.ever_partial && !place.is_fleeting() && !place.is_of_the_past() {
             let view = if place.is_of_a_view() { self.view() } else { 0 };
             let first = *self.numbers.entry((place.clone(), view)).or_insert(number);
             // A link in a ranking belongs to the ranking's page, which may be of an older view.
@@ -324,7 +355,8 @@ impl World {
         if item.name == b"." || item.name == b".." || *moves != self.moves {
             return;
         }
-        let (place, ranking) = (place.clone(), matches!(place, Place::Ranking(..)));
+        let is_of_a_page = matches!(place, Place::Ranking(..)) || place.is_of_the_past();
+        let (place, ranking) = (place.clone(), is_of_a_page);
         let number = folder.number;
         let found = answer(|reply| self.fs.lookup(number, &item.name, reply));
         if ranking {
@@ -461,6 +493,7 @@ const MET: &[&str] = &[
     "a folder",
     "a page",
     "a link",
+    "a program",
     "no such name",
     "a bad option",
     "no text",

@@ -37,7 +37,33 @@ pub enum Place {
     SimilarFolder(Vec<u8>),
     /// Note, form.
     Similar(Vec<u8>, &'static str),
+    Moments,
+    /// How the moment was spelled, and the path below it.
+    PastFolder(Vec<u8>, &'static str),
+    /// Which commit, and the path.
+    PastFile(&'static str, &'static str),
+    PastLink(&'static str, &'static str),
+    /// A folder in `history/`.
+    History(String),
+    Versions(String),
+    /// Its folder, and its name.
+    Version(String, Vec<u8>),
 }
+
+/// The files of the fake's past.
+const PAST: &[(&str, Is)] = &[
+    ("a.md", Is::File),
+    ("d/b.md", Is::File),
+    ("d/in", Is::Link),
+    // It would lead out.
+    ("d/out", Is::File),
+    ("d/run.sh", Is::File),
+    (".hidden", Is::File),
+];
+
+/// The moments that the fake knows, and which commit each is.
+const MOMENTS: &[(&[u8], &str)] =
+    &[(b"HEAD", "HEAD"), (b"main", "HEAD"), (b"feature%2Fx", "HEAD"), (b"first", "first")];
 
 impl Place {
     pub fn is(&self) -> Is {
@@ -49,9 +75,18 @@ impl Place {
             | Self::Folder(_)
             | Self::Note(_)
             | Self::Similars
-            | Self::SimilarFolder(_) => Is::Folder,
-            Self::Fixed(_) | Self::Page(..) | Self::Neighbours(..) | Self::Similar(..) => Is::File,
-            Self::Ranked(..) => Is::Link,
+            | Self::SimilarFolder(_)
+            | Self::Moments
+            | Self::PastFolder(..)
+            | Self::History(_)
+            | Self::Versions(_) => Is::Folder,
+            Self::Fixed(_)
+            | Self::Page(..)
+            | Self::Neighbours(..)
+            | Self::Similar(..)
+            | Self::PastFile(..)
+            | Self::Version(..) => Is::File,
+            Self::Ranked(..) | Self::PastLink(..) => Is::Link,
         }
     }
 
@@ -67,6 +102,23 @@ impl Place {
         )
     }
 
+    /// Whether it is one of a commit, that another name or HEAD's next move gives another inode.
+    pub fn is_of_the_past(&self) -> bool {
+        matches!(
+            self,
+            Self::PastFolder(..)
+                | Self::PastFile(..)
+                | Self::PastLink(..)
+                | Self::History(_)
+                | Self::Versions(_)
+                | Self::Version(..)
+        )
+    }
+
+    pub fn is_program(&self) -> bool {
+        matches!(self, Self::PastFile(_, "d/run.sh"))
+    }
+
     /// Whether each lookup may be another inode.
     pub fn is_fleeting(&self) -> bool {
         matches!(self, Self::Fixed("status.md" | "status.json"))
@@ -78,6 +130,8 @@ impl Place {
         match self {
             Self::Root => names(&[
                 "README.md",
+                "at",
+                "history",
                 "links",
                 "nodes",
                 "note",
@@ -88,7 +142,18 @@ impl Place {
             ]),
             Self::Note(_) => names(&["backlinks", "links"]),
             Self::Ask("search", options, _) if *options == Options::default() => None,
-            Self::Ask(..) | Self::Notes | Self::Similars => names(&[]),
+            Self::Ask(..) | Self::Notes | Self::Similars | Self::Moments => names(&[]),
+            Self::PastFolder(_, "") => names(&[".hidden", "a.md", "d"]),
+            Self::PastFolder(..) => names(&["b.md", "in", "out", "run.sh"]),
+            Self::History(folder) if folder == "d" => {
+                names(&["b.md.versions", "in.versions", "out.versions", "run.sh.versions"])
+            }
+            // At its top nothing is listed, and what is gone neither.
+            Self::History(_) => names(&[]),
+            Self::Versions(path) => {
+                let names = versions_of(path);
+                Some(names.into_iter().map(String::into_bytes).collect())
+            }
             Self::Folder(folder) | Self::SimilarFolder(folder) => {
                 let below = notes.iter().filter_map(|it| {
                     let rest = it.strip_prefix(folder.as_slice())?.strip_prefix(b"/")?;
@@ -135,8 +200,23 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
             b"links" => Place::Ask("links", Options::default(), Vec::new()),
             b"note" => Place::Notes,
             b"similar" => Place::Similars,
+            b"at" => Place::Moments,
+            b"history" => Place::History(String::new()),
             _ => return Err(libc::ENOENT),
         }),
+        Place::Moments if name == b"broken" => Err(libc::EIO),
+        Place::Moments => match MOMENTS.iter().find(|it| it.0 == name) {
+            Some(_) => Ok(Place::PastFolder(name.to_vec(), "")),
+            None => Err(libc::ENOENT),
+        },
+        Place::PastFolder(moment, folder) => in_past(moment, folder, name),
+        Place::History(folder) => in_history(folder, name),
+        Place::Versions(path) => match std::str::from_utf8(name) {
+            Ok(text) if versions_of(path).iter().any(|it| it == text) => {
+                Ok(Place::Version(path.clone(), name.to_vec()))
+            }
+            _ => Err(libc::ENOENT),
+        },
         Place::Ask(about, options, way) => question(about, options, way, name),
         Place::Ranking(options, text, _) => {
             // Asking for a link is asking the question.
@@ -158,8 +238,50 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
         | Place::Page(..)
         | Place::Ranked(..)
         | Place::Neighbours(..)
-        | Place::Similar(..) => Err(libc::ENOTDIR),
+        | Place::Similar(..)
+        | Place::PastFile(..)
+        | Place::PastLink(..)
+        | Place::Version(..) => Err(libc::ENOTDIR),
     }
+}
+
+fn in_past(moment: &[u8], folder: &str, name: &[u8]) -> Result<Place, i32> {
+    let commit = MOMENTS.iter().find(|it| it.0 == moment).expect("a moment").1;
+    let name = std::str::from_utf8(name).map_err(|_| libc::ENOENT)?;
+    let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+    if path == "d" {
+        return Ok(Place::PastFolder(moment.to_vec(), "d"));
+    }
+    match PAST.iter().find(|it| it.0 == path) {
+        Some((path, Is::Link)) => Ok(Place::PastLink(commit, path)),
+        Some((path, _)) => Ok(Place::PastFile(commit, path)),
+        None => Err(libc::ENOENT),
+    }
+}
+
+fn in_history(folder: &str, name: &[u8]) -> Result<Place, i32> {
+    let name = std::str::from_utf8(name).map_err(|_| libc::ENOENT)?;
+    let whole = |name: &str| match folder {
+        "" => name.to_owned(),
+        folder => format!("{folder}/{name}"),
+    };
+    if let Some(note) = name.strip_suffix(".versions") {
+        let note = whole(note);
+        if PAST.iter().any(|it| it.0 == note) || note == "gone/old.md" {
+            return Ok(Place::Versions(note));
+        }
+    }
+    match whole(name).as_str() {
+        "d" | "gone" => Ok(Place::History(whole(name))),
+        _ => Err(libc::ENOENT),
+    }
+}
+
+/// What the fake says of each note's two versions; their commit is HEAD.
+fn versions_of(path: &str) -> Vec<String> {
+    let end = path.rsplit_once('.').filter(|it| !it.0.is_empty() && !it.0.ends_with('/'));
+    let end = end.map(|it| format!(".{}", it.1)).filter(|it| !it.contains('/')).unwrap_or_default();
+    vec![format!("1-2026-06-01-0000000{end}"), format!("2-2026-06-02-0000000{end}")]
 }
 
 fn in_vault(path: Vec<u8>, notes: &[Vec<u8>]) -> Result<Place, i32> {

@@ -21,8 +21,8 @@ fn what_cannot_be_answered_has_its_errno() {
         ("search", libc::EISDIR),
         ("search/limit=3", libc::EISDIR),
         ("none", libc::ENOENT),
-        ("at", libc::ENOENT),
-        ("history", libc::ENOENT),
+        ("at", libc::EISDIR),
+        ("at/none", libc::ENOENT),
     ] {
         assert_eq!(house.errno(path), errno, "{path}");
     }

@@ -7,13 +7,15 @@ fn the_root_lists_what_works() {
     let Some(house) = House::open() else { return };
     assert_eq!(
         house.says("ls -1"),
-        "README.md\nlinks\nnodes\nnote\nsearch\nsimilar\nstatus.json\nstatus.md\n"
+        "README.md\nat\nhistory\nlinks\nnodes\nnote\nsearch\nsimilar\nstatus.json\nstatus.md\n"
     );
     assert!(house.read("README.md").contains(&*house.vault().to_string_lossy()));
     let status: serde_json::Value = serde_json::from_str(&house.read("status.json")).unwrap();
     assert_eq!(status["verdict"], "ok");
     assert!(house.read("status.md").starts_with("# ok: asked"));
-    for folder in ["links", "nodes", "note", "similar", "search", "search/limit=3/tag=x"] {
+    for folder in
+        ["at", "history", "links", "nodes", "note", "similar", "search", "search/limit=3/tag=x"]
+    {
         assert_eq!(house.says(&format!("ls -A {folder}")), "", "{folder}");
     }
     assert!(house.says("df .").contains("remd"));

@@ -182,7 +182,7 @@ fn probes_do_not_exist() {
     check("search/%70ackage.json", "package", Form::Json);
     check("search/package", "package", Form::Text);
     check("search/##", "##", Form::Text);
-    for name in ["at", "history", "recent", "tag", "today.md", "log.md", "x"] {
+    for name in ["recent", "tag", "today.md", "log.md", "x"] {
         assert_eq!(walk(name), Err(NameError::Absent), "{name}");
     }
 }
@@ -283,7 +283,7 @@ proptest! {
                 Ok(Step::Node(it)) => node = it,
                 Ok(Step::InVault(path)) => node = Node::Folder(path),
                 Ok(Step::InSimilar(path)) => node = Node::SimilarFolder(path),
-                Ok(Step::InRanking(_)) | Err(_) => break,
+                Ok(Step::InListing | Step::Moment(_)) | Err(_) => break,
             }
         }
         if let Node::Answer(about, asked, _) = node {
