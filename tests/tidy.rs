@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &str)] = &[
     ("history", "secrets base vault"),
     ("index", "base vault embed"),
     ("search", "base vault embed index"),
-    ("render", "secrets base vault search"),
+    ("render", "secrets base vault history search"),
     ("mount", "base vault search render"),
     ("serve", "secrets base vault search render"),
     ("daemon", "secrets base vault config watch embed history index search render mount serve"),
