@@ -2,9 +2,13 @@
 //!
 //! Pure. **Invariant:** every command's first sentence says what it does for the person.
 
+mod past;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 
 /// A memory agent that lives in the filesystem: every edit a commit, every question a file.
 #[derive(Debug, Parser)]
@@ -61,6 +65,9 @@ pub enum Command {
     /// The tags, and how many notes have each
     Tags(TagsArgs),
     /// The history of the vault or of one path, newest first
+    ///
+    /// A change a line: when, its cause, who, what, how many lines. Three and more commits of one
+    /// session with less than half an hour between them are one line, unless --all is given.
     Log(LogArgs),
     /// One commit: message and changes
     Show(ShowArgs),
@@ -297,39 +304,6 @@ pub struct TagsArgs {
     /// The last or the largest first
     #[arg(long)]
     pub descending: bool,
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct LogArgs {
-    /// Only changes of this path or folder
-    pub path: Option<String>,
-    /// At most so many
-    #[arg(short = 'n', default_value_t = 20, value_parser = at_least_one)]
-    pub limit: usize,
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// A commit, branch, tag or `HEAD~2`
-    #[arg(default_value = "HEAD")]
-    pub rev: String,
-    /// One JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct DiffArgs {
-    /// `A` or `A..B`; by default what differs on disk from the last commit, new files aside
-    pub range: Option<String>,
-    /// Only this path or folder
-    pub path: Option<String>,
     /// One JSON object
     #[arg(long)]
     pub json: bool,

@@ -2,59 +2,233 @@
 //!
 //! Takes parsed arguments, reads the repository beside whoever writes it.
 
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::base::fs;
-use crate::cli::args::{DiffArgs, LogArgs, ShowArgs};
+use crate::base::{clock, fs, when};
+use crate::cli::args::{DiffArgs, LogArgs, Marks, ShowArgs};
 use crate::cli::report::{self, CliError, Exit};
-use crate::history::{LogEntry, LogFilter, PathStat, Reader, Side};
+use crate::config::keys;
+use crate::history::{self, LogEntry, Needle, Reader, Side};
+use crate::render::past::{self, Session};
 use crate::vault::VaultPath;
+use crate::vault::path::escape;
+
+/// After so many commits in a row from before `--since`, no later one is expected: clocks of several
+/// machines differ by less.
+const SLOP: usize = 200;
 
 /// `remd log [PATH]`.
 pub fn log(vault: &Path, args: &LogArgs) -> Result<Exit, CliError> {
+    let wanted = Wanted::new(args)?;
     let reader = open(vault)?;
-    log_from(vault, &reader, args).map_err(|err| explained(&reader, err))
+    log_from(vault, &reader, args, &wanted).map_err(|err| explained(&reader, err))
 }
 
-fn log_from(vault: &Path, reader: &Reader, args: &LogArgs) -> Result<Exit, CliError> {
+/// What a log shows, of all that there is.
+struct Wanted {
+    since: Option<i64>,
+    until: Option<i64>,
+    needle: Option<Needle>,
+    deadline: std::time::Instant,
+}
+
+impl Wanted {
+    fn new(args: &LogArgs) -> Result<Self, CliError> {
+        let now = clock::unix_seconds();
+        let stretch = |option: &str, text: Option<&str>| match text {
+            None => Ok(None),
+            Some(text) => when::read(text, now).map(Some).ok_or_else(|| {
+                CliError::new(format!("`{option} {text}` is no date, time or age"))
+                    .hint("Write it as `2026-06-01`, `2026-06-01T14:00`, `3d` or `yesterday`.")
+            }),
+        };
+        let timeout = keys::duration(&args.timeout)
+            .map_err(|why| CliError::new(format!("`--timeout {}`: {why}", args.timeout)))?;
+        Ok(Self {
+            since: stretch("--since", args.since.as_deref())?.map(|it| it.from),
+            until: stretch("--until", args.until.as_deref())?.map(|it| it.to),
+            needle: args.grep.as_deref().map(Needle::new),
+            deadline: clock::now() + timeout,
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        clock::now() >= self.deadline
+    }
+
+    /// By what the commit says of itself.
+    fn has(&self, args: &LogArgs, entry: &LogEntry) -> bool {
+        let is = |wanted: &Option<String>, key: &str| match wanted {
+            Some(wanted) => entry.trailer(key) == Some(wanted),
+            None => true,
+        };
+        let cause = entry.cause.map_or("none", |it| it.as_str());
+        self.since.is_none_or(|it| entry.committed >= it)
+            && self.until.is_none_or(|it| entry.committed <= it)
+            && (args.cause.is_empty() || args.cause.iter().any(|it| it == cause))
+            && (is(&args.job, "Remd-Job") || is(&args.job, "Remd-Run"))
+            && is(&args.agent, "Remd-Agent")
+            && is(&args.session, "Remd-Session")
+    }
+}
+
+fn log_from(
+    vault: &Path,
+    reader: &Reader,
+    args: &LogArgs,
+    wanted: &Wanted,
+) -> Result<Exit, CliError> {
     let path = args.path.as_deref().map(|it| vault_path(vault, it)).transpose()?;
-    let entries = reader.log(&LogFilter { path: path.clone(), limit: args.limit })?;
-    if entries.is_empty() {
+    let mut walk = reader.walk(reader.head()?.map(|it| it.commit), path.as_ref())?;
+    let mut page = Page::new(args);
+    let (mut is_partial, mut too_old) = (false, 0);
+    while !page.is_full() {
+        if wanted.is_over() {
+            is_partial = true;
+            break;
+        }
+        let Some(mut entry) = walk.step()? else { break };
+        too_old = if wanted.since.is_some_and(|it| entry.committed < it) { too_old + 1 } else { 0 };
+        if too_old > SLOP {
+            break;
+        }
+        if !wanted.has(args, &entry) {
+            continue;
+        }
+        if let Some(needle) = &wanted.needle {
+            match walk.mentions(&entry, needle, &|| wanted.is_over())? {
+                Some(true) => {}
+                Some(false) => continue,
+                None => {
+                    is_partial = true;
+                    break;
+                }
+            }
+        }
+        walk.fill(&mut entry)?;
+        page.add(entry)?;
+    }
+    let is_cut = walk.cut().is_shallow && !page.is_full();
+    let shown = page.finish(is_partial, is_cut)?;
+    if is_partial {
+        report::talk(&format!(
+            "note: not everything was looked at within {}; `--timeout` gives it longer, `--since` \
+             makes it less",
+            args.timeout
+        ));
+    }
+    if is_cut {
+        report::talk(
+            "note: this is a shallow clone, older commits are not here; `git fetch --unshallow` gets \
+             them",
+        );
+    }
+    if shown == 0 && !is_partial {
         report::talk(&match &path {
+            _ if wanted.needle.is_some() || is_filtered(args) => {
+                "No commit is of this kind.".to_owned()
+            }
             Some(path) => format!("No commit changed `{path}`."),
             None => "There is no commit yet.".to_owned(),
         });
     }
-    if args.json {
-        let commits: Vec<Value> = entries.iter().map(entry_json).collect();
-        report::data(format!("{:#}\n", json!({"schema_version": 1, "commits": commits})))?;
-    } else {
-        for entry in &entries {
-            report::data(line(entry))?;
-        }
-    }
-    Ok(if entries.is_empty() { Exit::No } else { Exit::Done })
+    Ok(match (is_partial, shown) {
+        (true, _) => Exit::Partial,
+        (_, 0) => Exit::No,
+        _ => Exit::Done,
+    })
 }
 
-/// `remd show [REV]`.
+fn is_filtered(args: &LogArgs) -> bool {
+    let named = [&args.job, &args.agent, &args.session, &args.since, &args.until];
+    !args.cause.is_empty() || named.into_iter().any(Option::is_some)
+}
+
+/// What is printed as it is found.
+struct Page<'a> {
+    args: &'a LogArgs,
+    session: Session,
+    commits: Vec<Value>,
+    lines: usize,
+}
+
+impl<'a> Page<'a> {
+    fn new(args: &'a LogArgs) -> Self {
+        Self { args, session: Session::default(), commits: Vec::new(), lines: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines + self.commits.len() >= self.args.limit
+    }
+
+    fn add(&mut self, entry: LogEntry) -> Result<(), CliError> {
+        if self.args.json {
+            self.commits.push(past::json(&entry));
+        } else if self.args.all {
+            self.lines += 1;
+            report::data(past::line(&entry))?;
+        } else if let Some(other) = self.session.add(entry) {
+            self.close()?;
+            // The first of a session is always taken.
+            self.session.add(other);
+        }
+        Ok(())
+    }
+
+    /// Prints the session that is complete.
+    fn close(&mut self) -> Result<(), CliError> {
+        let session = std::mem::take(&mut self.session);
+        let text = session.text();
+        // Two commits of one session may be the last line that is wanted and one too many.
+        let wanted = self.args.limit - self.lines.min(self.args.limit);
+        let text: String = text.split_inclusive('\n').take(wanted).collect();
+        self.lines += session.lines();
+        report::data(text)
+    }
+
+    /// Prints the rest; says how many there are in all.
+    fn finish(mut self, is_partial: bool, is_cut: bool) -> Result<usize, CliError> {
+        if !self.args.json {
+            self.close()?;
+            return Ok(self.lines);
+        }
+        let count = self.commits.len();
+        let page = json!({
+            "schema_version": 1,
+            "commits": self.commits,
+            "partial": is_partial,
+            "shallow": is_cut,
+        });
+        report::data(format!("{page:#}\n"))?;
+        Ok(count)
+    }
+}
+
+/// `remd show [MOMENT]`.
 pub fn show(vault: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
     let reader = open(vault)?;
     show_from(&reader, args).map_err(|err| explained(&reader, err))
 }
 
 fn show_from(reader: &Reader, args: &ShowArgs) -> Result<Exit, CliError> {
-    let commit = reader.resolve(&args.rev).map_err(|err| {
+    let commit = reader.moment(&args.rev).map_err(|err| {
         CliError::from_error(&err).hint("`remd log` lists the commits; `HEAD~2` counts back.")
     })?;
     let entry = reader.show(commit)?;
     if args.json {
-        report::data(format!("{:#}\n", entry_json(&entry)))?;
+        report::data(format!("{:#}\n", past::json(&entry)))?;
         return Ok(Exit::Done);
     }
-    let mut text = line(&entry);
-    text.push_str(&format!("commit {}\nauthor {} <{}>\n", entry.commit, entry.author, entry.mail));
+    let mut text = past::line(&entry);
+    let author = escape(entry.author.as_bytes());
+    text.push_str(&format!("commit {}\nauthor {author} <{}>\n", entry.commit, entry.mail));
+    if entry.is_merge() {
+        let parents: Vec<String> = entry.parents.iter().map(|it| it.short()).collect();
+        text.push_str(&format!("merge of {}\n", parents.join(" and ")));
+    }
     for message in entry.body.lines() {
         text.push_str(&format!("    {message}\n"));
     }
@@ -63,9 +237,22 @@ fn show_from(reader: &Reader, args: &ShowArgs) -> Result<Exit, CliError> {
     }
     text.push('\n');
     report::data(text)?;
-    let from = reader.parent(commit)?.map_or(Side::Nothing, Side::Commit);
-    report::data(reader.diff_text(from, Side::Commit(commit), None)?)?;
+    let from = reader.parent(commit)?.filter(|it| reader.exists(*it));
+    let from = from.map_or(Side::Nothing, Side::Commit);
+    print_diff(reader.diff_text(from, Side::Commit(commit), None)?, &args.marks)?;
     Ok(Exit::Done)
+}
+
+/// A diff as it suits whoever reads it.
+fn print_diff(unified: Vec<u8>, marks: &Marks) -> Result<(), CliError> {
+    let is_terminal = std::io::stdout().is_terminal();
+    if marks.patch || (!marks.word_diff && !is_terminal) {
+        return report::data(unified);
+    }
+    if is_terminal && report::may_colour() {
+        return report::inked(&history::words(&unified));
+    }
+    report::data(history::bracketed(&unified))
 }
 
 /// `remd diff [A[..B]] [PATH]`.
@@ -96,7 +283,7 @@ fn diff_from(vault: &Path, reader: &Reader, args: &DiffArgs) -> Result<Exit, Cli
         let diff = String::from_utf8_lossy(&text);
         report::data(format!("{:#}\n", json!({"schema_version": 1, "diff": diff})))?;
     } else {
-        report::data(text)?;
+        print_diff(text, &args.marks)?;
     }
     Ok(exit)
 }
@@ -105,7 +292,7 @@ fn diff_from(vault: &Path, reader: &Reader, args: &DiffArgs) -> Result<Exit, Cli
 fn sides(reader: &Reader, range: &str) -> Result<(Side, Side), CliError> {
     let commit = |revision: &str| {
         let revision = if revision.is_empty() { "HEAD" } else { revision };
-        reader.resolve(revision).map(Side::Commit).map_err(|err| {
+        reader.moment(revision).map(Side::Commit).map_err(|err| {
             CliError::from_error(&err)
                 .hint("Give `A`, `A..B` or a path in the vault; `remd log` lists the commits.")
         })
@@ -161,57 +348,4 @@ fn vault_path(vault: &Path, given: &str) -> Result<VaultPath, CliError> {
         return VaultPath::from_os(inside).map_err(refused);
     }
     VaultPath::new(given.trim_end_matches('/')).map_err(refused)
-}
-
-/// One change a line: when, cause, who, what, how many lines.
-fn line(entry: &LogEntry) -> String {
-    let (added, deleted) = entry
-        .changes
-        .iter()
-        .filter_map(|it| it.lines)
-        .fold((0, 0), |sum: (u64, u64), it| (sum.0 + u64::from(it.0), sum.1 + u64::from(it.1)));
-    let cause = entry.cause.map_or("-", |it| it.as_str());
-    let when = entry.when();
-    let who = crate::vault::path::escape(entry.author.as_bytes());
-    let what = crate::vault::path::escape(entry.subject.as_bytes());
-    // A sum of what is here would pass for all.
-    let lines = match entry.changes.iter().any(|it| it.is_left_out) {
-        true => "+? -?".to_owned(),
-        false => format!("+{added} -{deleted}"),
-    };
-    format!("{} {when} [{cause}] {who}: {what} ({lines})\n", entry.commit.short())
-}
-
-fn entry_json(entry: &LogEntry) -> Value {
-    let trailers: serde_json::Map<String, Value> =
-        entry.trailers.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    json!({
-        "schema_version": 1,
-        "commit": entry.commit,
-        "time": entry.time,
-        "author": entry.author,
-        "email": entry.mail,
-        "subject": entry.subject,
-        "body": entry.body,
-        "cause": entry.cause.map(|it| it.as_str()),
-        "trailers": trailers,
-        "changes": entry.changes.iter().map(change_json).collect::<Vec<_>>(),
-    })
-}
-
-fn change_json(change: &PathStat) -> Value {
-    let mut value = json!({
-        "path": change.path,
-        "old": change.old.map(|it| it.blob),
-        "new": change.new.map(|it| it.blob),
-        "added": change.lines.map(|it| it.0),
-        "deleted": change.lines.map(|it| it.1),
-    });
-    if change.is_left_out {
-        value["left_out"] = json!(true);
-    }
-    if let Some(hex) = change.path.hex_if_lossy() {
-        value["path_hex"] = json!(hex);
-    }
-    value
 }

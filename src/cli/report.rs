@@ -12,7 +12,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use crate::base::trouble::Trouble;
 use crate::daemon::offline::Unreachable;
-use crate::history::ReadError;
+use crate::history::{Ink, ReadError};
 use crate::vault::path::{escape, is_commanding};
 
 /// How a command ended.
@@ -89,12 +89,16 @@ impl<E: Error + 'static> From<E> for CliError {
 
 /// Puts data on stdout. A reader that went away ends the program as it ends `cat`.
 pub fn data(bytes: impl AsRef<[u8]>) -> Result<(), CliError> {
-    let mut stdout = io::stdout().lock();
-    let bytes = match stdout.is_terminal() {
+    let bytes = match io::stdout().is_terminal() {
         true => harmless(bytes.as_ref()),
         false => Cow::Borrowed(bytes.as_ref()),
     };
-    let written = stdout.write_all(&bytes).and_then(|()| stdout.flush());
+    write(&bytes)
+}
+
+fn write(bytes: &[u8]) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     match written {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(err) => Err(CliError::new("Cannot write the answer").hint(err.to_string())),
@@ -150,9 +154,41 @@ pub fn error(err: &CliError) {
     say(&format!("{bold}error:{plain} {}", String::from_utf8_lossy(&text)));
 }
 
+/// Puts a diff on a terminal, in colours.
+pub fn inked(pieces: &[(Ink, Vec<u8>)]) -> Result<(), CliError> {
+    let mut out = Vec::new();
+    for (ink, text) in pieces {
+        let colour = match ink {
+            Ink::Plain => "",
+            Ink::Gone => "\x1b[31;9m",
+            Ink::Come => "\x1b[32m",
+            Ink::Head => "\x1b[1m",
+            Ink::Place => "\x1b[36m",
+        };
+        // A colour ends with its line, so that a pager that shows a part shows it right.
+        for line in text.split_inclusive(|it| *it == b'\n') {
+            let (line, end) = match line.strip_suffix(b"\n") {
+                Some(line) => (line, "\n"),
+                None => (line, ""),
+            };
+            let plain = if colour.is_empty() || line.is_empty() { "" } else { "\x1b[0m" };
+            out.extend_from_slice(if plain.is_empty() { b"" } else { colour.as_bytes() });
+            out.extend_from_slice(&harmless(line));
+            out.extend_from_slice(plain.as_bytes());
+            out.extend_from_slice(end.as_bytes());
+        }
+    }
+    write(&out)
+}
+
+/// Whether colours are wanted at all.
+pub fn may_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+}
+
 /// Whether stderr may have colour.
 pub fn colour() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()) && io::stderr().is_terminal()
+    may_colour() && io::stderr().is_terminal()
 }
 
 #[cfg(test)]

@@ -29,8 +29,7 @@ pub(super) fn source(
     repo: &gix::Repository,
     place: &Place,
     id: ObjectId,
-    old: ObjectId,
-    new: ObjectId,
+    (old, new): (ObjectId, ObjectId),
     path: &VaultPath,
 ) -> Result<Option<VaultPath>, GitError> {
     let (mut gone, mut made) = (Vec::new(), HashMap::new());

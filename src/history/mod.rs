@@ -20,6 +20,7 @@ mod filters;
 mod find;
 mod gate;
 mod git_index;
+mod grep;
 mod half_saved;
 mod held;
 mod held_list;
@@ -65,6 +66,7 @@ mod trail;
 mod unsettled;
 mod versions;
 mod wip;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -78,11 +80,12 @@ pub use draft::{Draft, FileState, LONGEST_DRAFT};
 pub use drivers::Limits;
 pub use error::{GitError, ReadError, SnapshotError};
 pub use find::OpenError;
+pub use grep::Needle;
 pub use held::HoldPolicy;
 pub use ignores::Ignores;
 pub use kept::Kept;
 pub use lock::HeldLock;
-pub use log::{LogEntry, LogFilter, PathStat};
+pub use log::{Cut, LogEntry, LogFilter, LogWalk, PathStat};
 pub use message::CauseKind;
 pub use open::git_dir_of;
 pub use packing::{PackError, Packing, clear_packing, pack_loose};
@@ -92,6 +95,7 @@ pub use remembered::{remember, remembered};
 pub use shape::{Shape, shape};
 pub use text::Likeness;
 pub use versions::PastVersion;
+pub use words::{Ink, bracketed, words};
 
 use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;

@@ -52,7 +52,7 @@ fn at_time(repo: &gix::Repository, time: i64, now: i64, text: &str) -> Result<Co
         return Ok(head.commit);
     }
     let id = ObjectId::try_from(head.commit.as_bytes()).map_err(|_| no_commit())?;
-    let nodes = Nodes::new(repo)?;
+    let mut nodes = Nodes::new(repo.clone())?;
     let (mut next, mut begins) = (Some(id), head.time);
     while let Some(id) = next {
         let node = nodes.read(id)?;

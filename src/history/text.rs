@@ -173,7 +173,7 @@ pub(super) fn count_lines(
 }
 
 /// As git decides it: a NUL among the first 8,000 bytes.
-fn is_binary(bytes: &[u8]) -> bool {
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
     bytes.iter().take(8_000).any(|it| *it == 0)
 }
 

@@ -1,10 +1,11 @@
 //! The commits that changed a path, along its renames.
 //!
-//! Takes a path and where to begin, gives step by step the commits that changed it, newest first.
-//! Any thread.
+//! Takes a path (or the whole vault) and where to begin, gives step by step the commits that changed
+//! it, newest first. Any thread.
 //!
 //! **Invariant:** a commit is a step if the path differs in it from every parent; where a file
-//! was made of another one, its trail goes on at that one.
+//! was made of another one, its trail goes on at that one. A vault that is all of its repository
+//! has every commit for a step.
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
@@ -24,8 +25,8 @@ pub(super) type Found = Option<(EntryMode, ObjectId)>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Step {
     pub id: ObjectId,
-    /// What the path was called in this commit.
-    pub path: VaultPath,
+    /// What the path was called in this commit; `None` for the whole vault.
+    pub path: Option<VaultPath>,
     /// What it was called before, where that is another name.
     pub from: Option<VaultPath>,
     pub now: Found,
@@ -41,26 +42,31 @@ pub(super) struct Node {
 }
 
 /// Reads commits, and knows where a shallow clone ends.
-pub(super) struct Nodes<'repo> {
-    pub repo: &'repo gix::Repository,
+pub(super) struct Nodes {
+    pub repo: gix::Repository,
     shallow: HashSet<ObjectId>,
+    /// Whether one was read behind which more is left out.
+    pub is_cut: bool,
 }
 
-impl<'repo> Nodes<'repo> {
-    pub fn new(repo: &'repo gix::Repository) -> Result<Self, GitError> {
+impl Nodes {
+    pub fn new(repo: gix::Repository) -> Result<Self, GitError> {
         let shallow = git("read what a shallow clone left out", repo.shallow_commits())?;
         let shallow = shallow.map(|it| it.iter().copied().collect()).unwrap_or_default();
-        Ok(Self { repo, shallow })
+        Ok(Self { repo, shallow, is_cut: false })
     }
 
-    pub fn read(&self, id: ObjectId) -> Result<Node, GitError> {
+    pub fn read(&mut self, id: ObjectId) -> Result<Node, GitError> {
         let commit = git("read a commit", self.repo.find_commit(id))?;
         let decoded = git("read a commit", commit.decode())?;
         // A time that makes no sense is the beginning of time, as for git.
         let time =
             decoded.committer().ok().and_then(|it| it.time().ok()).map_or(0, |it| it.seconds);
         let parents = match self.shallow.contains(&id) {
-            true => Vec::new(),
+            true => {
+                self.is_cut = true;
+                Vec::new()
+            }
             false => decoded.parents().collect(),
         };
         Ok(Node { time, tree: decoded.tree(), parents })
@@ -68,34 +74,34 @@ impl<'repo> Nodes<'repo> {
 }
 
 /// Walks from one commit down.
-pub(super) struct Trail<'repo> {
-    nodes: Nodes<'repo>,
-    place: &'repo Place,
+pub(super) struct Trail {
+    pub nodes: Nodes,
+    place: Place,
     /// Newest first; among commits of one second as they were found.
     queue: BinaryHeap<(i64, std::cmp::Reverse<usize>, ObjectId)>,
-    /// What is looked for in a commit that waits.
+    /// What is looked for in a commit that waits: places among `paths`.
     wanted: HashMap<ObjectId, (Node, Vec<usize>)>,
     seen: HashSet<(ObjectId, usize)>,
-    paths: Vec<VaultPath>,
+    paths: Vec<Option<VaultPath>>,
     found: VecDeque<Step>,
     counter: usize,
 }
 
-impl<'repo> Trail<'repo> {
-    /// Of a file, along its renames, or (as nothing is renamed to or from it) of a folder.
+impl Trail {
+    /// Of a file, along its renames; of a folder; or of the whole vault.
     pub fn new(
-        repo: &'repo gix::Repository,
-        place: &'repo Place,
+        repo: gix::Repository,
+        place: &Place,
         from: ObjectId,
-        path: &VaultPath,
+        path: Option<&VaultPath>,
     ) -> Result<Self, GitError> {
         let mut trail = Self {
             nodes: Nodes::new(repo)?,
-            place,
+            place: place.clone(),
             queue: BinaryHeap::new(),
             wanted: HashMap::new(),
             seen: HashSet::new(),
-            paths: vec![path.clone()],
+            paths: vec![path.cloned()],
             found: VecDeque::new(),
             counter: 0,
         };
@@ -134,15 +140,22 @@ impl<'repo> Trail<'repo> {
 
     fn look(&mut self, id: ObjectId, node: &Node, wanted: usize) -> Result<(), GitError> {
         let path = self.paths[wanted].clone();
-        let rela = self.place.rela(&path);
+        let rela = match &path {
+            Some(path) => self.place.rela(path),
+            None => self.place.prefix.clone(),
+        };
+        if rela.is_empty() {
+            self.found.push_back(Step { id, path, from: None, now: None });
+            return node.parents.iter().try_for_each(|it| self.want(*it, wanted));
+        }
         let (mut now, mut before, mut is_step) = (None, Vec::new(), true);
         if node.parents.is_empty() {
-            now = at(self.nodes.repo, Some(node.tree), rela.as_bstr())?;
+            now = at(&self.nodes.repo, Some(node.tree), rela.as_bstr())?;
             is_step = now.is_some();
         }
         for parent in &node.parents {
             let tree = self.nodes.read(*parent)?.tree;
-            let both = at_both(self.nodes.repo, Some(node.tree), Some(tree), rela.as_bstr())?;
+            let both = at_both(&self.nodes.repo, Some(node.tree), Some(tree), rela.as_bstr())?;
             is_step &= both.is_some();
             now = both.map_or(now, |it| it.0);
             before.push((*parent, tree, both));
@@ -150,9 +163,12 @@ impl<'repo> Trail<'repo> {
         let mut came_from = None;
         for (parent, tree, both) in before {
             let is_made = matches!(both, Some((Some((mode, _)), None)) if !mode.is_tree());
-            let source = match is_made {
-                true => lineage::source(self.nodes.repo, self.place, id, tree, node.tree, &path)?,
-                false => None,
+            let source = match &path {
+                Some(path) if is_made => {
+                    let trees = (tree, node.tree);
+                    lineage::source(&self.nodes.repo, &self.place, id, trees, path)?
+                }
+                _ => None,
             };
             let next = match source {
                 Some(source) => {
@@ -170,6 +186,7 @@ impl<'repo> Trail<'repo> {
     }
 
     fn number(&mut self, path: VaultPath) -> usize {
+        let path = Some(path);
         self.paths.iter().position(|it| *it == path).unwrap_or_else(|| {
             self.paths.push(path);
             self.paths.len() - 1

@@ -66,11 +66,12 @@ impl Reader {
         limit: usize,
     ) -> Result<Vec<PastVersion>, ReadError> {
         let repo = self.cached();
-        let mut trail = Trail::new(&repo, &self.place, known(&repo, from)?, path)?;
+        let from = known(&repo, from)?;
+        let mut trail = Trail::new(repo.clone(), &self.place, from, Some(path))?;
         let mut versions = Vec::new();
         while versions.len() < limit {
             let Some(step) = trail.next()? else { break };
-            versions.push(version(&repo, step)?);
+            versions.push(version(&repo, path, step)?);
         }
         Ok(versions)
     }
@@ -83,7 +84,7 @@ impl Reader {
     }
 }
 
-fn version(repo: &gix::Repository, step: Step) -> Result<PastVersion, ReadError> {
+fn version(repo: &gix::Repository, path: &VaultPath, step: Step) -> Result<PastVersion, ReadError> {
     let said = Said::of(repo, step.id)?;
     // A folder that came where the note was is not the note.
     let file = step.now.filter(|(mode, _)| !mode.is_tree());
@@ -91,7 +92,7 @@ fn version(repo: &gix::Repository, step: Step) -> Result<PastVersion, ReadError>
         commit: said.commit,
         time: said.time,
         offset: said.offset,
-        path: step.path,
+        path: step.path.unwrap_or_else(|| path.clone()),
         from: step.from,
         entry: file.and_then(|(mode, id)| entry((id, mode.kind()))),
         author: said.author,

@@ -10,6 +10,7 @@ pub mod as_of;
 pub mod graph;
 pub mod links;
 pub mod nodes;
+pub mod past;
 pub mod readme;
 pub mod results;
 pub mod status;

@@ -50,7 +50,7 @@ fn a_newline_in_a_name_shifts_no_other_content_a03() {
     fs::rename(house.at("line\nbreak.md"), house.at("ok.md")).unwrap();
     house.settle_and_check();
     assert_eq!(house.head_paths(), [&b"after.md"[..], b"ok.md"]);
-    let log = house.run(["log"]).stdout;
+    let log = house.run(["log", "--all"]).stdout;
     assert_eq!(log.lines().count(), house.commits(), "{log}");
 }
 

@@ -369,7 +369,7 @@ fn clocks_that_jump_and_a_machine_that_sleeps() {
         let mut negative = signs.filter(|it| it.starts_with(b" -") && it[2].is_ascii_digit());
         assert!(negative.next().is_none(), "no negative age: {}", status.stdout);
     }
-    let subjects = house.run(["log"]);
+    let subjects = house.run(["log", "--all"]);
     assert_eq!(subjects.stdout.lines().count(), 6, "{}", subjects.stdout);
     house.settle_and_check();
 }

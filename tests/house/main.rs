@@ -42,6 +42,7 @@ mod other_disks;
 mod packing;
 mod page;
 mod paid;
+mod past;
 mod people;
 mod providers;
 mod pruned;

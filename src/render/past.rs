@@ -1,0 +1,348 @@
+//! The log, line by line.
+//!
+//! Pure. Takes commits, newest first, gives a line for each, or one for the many small ones of a
+//! session.
+//!
+//! **Invariant:** a line is one line, whatever names and messages hold; every commit is in exactly
+//! one.
+
+use serde_json::{Value, json};
+
+use crate::history::{CauseKind, LogEntry, PathStat};
+use crate::render::{SCHEMA_VERSION, counted};
+use crate::vault::VaultPath;
+use crate::vault::path::escape;
+
+/// Commits of one session have less than so many seconds between them.
+const GAP: i64 = 30 * 60;
+/// So few are shown one by one.
+const FEWEST: usize = 3;
+/// Paths that the line of many commits names.
+const NAMED: usize = 3;
+
+/// Commits that follow one another and belong together.
+#[derive(Clone, Debug, Default)]
+pub struct Session(Vec<LogEntry>);
+
+impl Session {
+    /// Adds an older commit, or gives it back where it is of another session.
+    pub fn add(&mut self, entry: LogEntry) -> Option<LogEntry> {
+        match self.0.last() {
+            Some(newer) if !belong_together(newer, &entry) => Some(entry),
+            _ => {
+                self.0.push(entry);
+                None
+            }
+        }
+    }
+
+    /// How many lines it takes.
+    pub fn lines(&self) -> usize {
+        if self.0.len() < FEWEST { self.0.len() } else { 1 }
+    }
+
+    /// Its commits, newest first.
+    pub fn commits(&self) -> &[LogEntry] {
+        &self.0
+    }
+
+    /// As a log shows it.
+    pub fn text(&self) -> String {
+        match self.0.as_slice() {
+            few if few.len() < FEWEST => few.iter().map(line).collect(),
+            [newest, .., oldest] => self.summary(newest, oldest),
+            _ => String::new(),
+        }
+    }
+
+    fn summary(&self, newest: &LogEntry, oldest: &LogEntry) -> String {
+        let mut paths: Vec<&VaultPath> = Vec::new();
+        for change in self.0.iter().flat_map(|it| &it.changes) {
+            if !paths.contains(&&change.path) {
+                paths.push(&change.path);
+            }
+        }
+        let mut named: Vec<String> = paths.iter().take(NAMED).map(|it| it.to_string()).collect();
+        if paths.len() > NAMED {
+            named.push("…".to_owned());
+        }
+        // `14:03` of `2026-06-29 14:03`.
+        let (from, to) = (oldest.when(), newest.when());
+        let until = if from == to { String::new() } else { format!("–{}", &to[to.len() - 5..]) };
+        format!(
+            "{}..{} {from}{until} {} {}: {} to {} ({}) ({})\n",
+            oldest.commit.short(),
+            newest.commit.short(),
+            bracket(newest),
+            who(newest),
+            counted(self.0.len(), "commit", "commits"),
+            counted(paths.len(), "path", "paths"),
+            named.join(", "),
+            lines(self.0.iter().flat_map(|it| &it.changes)),
+        )
+    }
+}
+
+/// Whether two commits are of one session: small ones that a program made one after the other.
+fn belong_together(newer: &LogEntry, older: &LogEntry) -> bool {
+    let key = |it: &LogEntry| {
+        let day = it.when().split(' ').next().map(str::to_owned);
+        let of = ["Remd-Job", "Remd-Run", "Remd-Session", "Remd-Agent"];
+        (
+            day,
+            it.cause,
+            it.author.clone(),
+            it.mail.clone(),
+            of.map(|key| it.trailer(key).map(str::to_owned)),
+        )
+    };
+    let is_small = |it: &LogEntry| {
+        let is_one_of_many = match it.cause {
+            Some(CauseKind::Edit | CauseKind::Api | CauseKind::Job | CauseKind::Sync) => true,
+            Some(CauseKind::Restore | CauseKind::Undo | CauseKind::Adopt) => false,
+            None => true,
+        };
+        is_one_of_many && !it.is_merge()
+    };
+    // Programs without trailers say the same each time, but for the time.
+    let kind = |it: &LogEntry| match it.cause {
+        Some(_) => String::new(),
+        None => it.subject.chars().filter(|it| !it.is_numeric()).collect(),
+    };
+    is_small(newer)
+        && is_small(older)
+        && (newer.time - older.time).abs() < GAP
+        && kind(newer) == kind(older)
+        && key(newer) == key(older)
+}
+
+/// One change a line: when, cause, who, what, how many lines.
+pub fn line(entry: &LogEntry) -> String {
+    let mut text = format!(
+        "{} {} {} {}: {} ({})",
+        entry.commit.short(),
+        entry.when(),
+        bracket(entry),
+        who(entry),
+        escape(entry.subject.as_bytes()),
+        match (entry.is_merge(), entry.changes.is_empty()) {
+            (true, true) => "merge".to_owned(),
+            (true, false) => format!("merge, {}", lines(&entry.changes)),
+            (false, _) => lines(&entry.changes),
+        },
+    );
+    if let Some(from) = &entry.from {
+        text.push_str(&format!(", was {from}"));
+    }
+    text.push('\n');
+    text
+}
+
+/// `[edit]`, `[job auto_dream]`, `[-]`.
+fn bracket(entry: &LogEntry) -> String {
+    let cause = entry.cause.map_or("-", CauseKind::as_str);
+    match entry.trailer("Remd-Job") {
+        Some(job) => format!("[{cause} {}]", escape(job.as_bytes())),
+        None => format!("[{cause}]"),
+    }
+}
+
+/// The author, and the run or session where there is one.
+fn who(entry: &LogEntry) -> String {
+    let mut text = escape(entry.author.as_bytes()).into_owned();
+    for (key, name) in [("Remd-Run", "run"), ("Remd-Session", "session")] {
+        if let Some(value) = entry.trailer(key) {
+            text.push_str(&format!(", {name} {}", escape(value.as_bytes())));
+        }
+    }
+    text
+}
+
+/// `+3 -1`.
+fn lines<'a>(changes: impl IntoIterator<Item = &'a PathStat>) -> String {
+    let (mut added, mut deleted) = (0, 0);
+    for change in changes {
+        // A sum of what is here would pass for all.
+        if change.is_left_out {
+            return "+? -?".to_owned();
+        }
+        let (more, less) = change.lines.unwrap_or_default();
+        added += u64::from(more);
+        deleted += u64::from(less);
+    }
+    format!("+{added} -{deleted}")
+}
+
+/// A commit as JSON.
+pub fn json(entry: &LogEntry) -> Value {
+    let trailers: serde_json::Map<String, Value> =
+        entry.trailers.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    let mut value = json!({
+        "schema_version": SCHEMA_VERSION,
+        "commit": entry.commit,
+        "parents": entry.parents,
+        "time": entry.time,
+        "committed": entry.committed,
+        "author": entry.author,
+        "email": entry.mail,
+        "subject": entry.subject,
+        "body": entry.body,
+        "cause": entry.cause.map(CauseKind::as_str),
+        "trailers": trailers,
+        "changes": entry.changes.iter().map(change_json).collect::<Vec<_>>(),
+    });
+    put_path(&mut value, "path", entry.path.as_ref());
+    put_path(&mut value, "renamed_from", entry.from.as_ref());
+    value
+}
+
+fn put_path(value: &mut Value, key: &str, path: Option<&VaultPath>) {
+    if let Some(path) = path {
+        value[key] = json!(path);
+        if let Some(hex) = path.hex_if_lossy() {
+            value[format!("{key}_hex")] = json!(hex);
+        }
+    }
+}
+
+fn change_json(change: &PathStat) -> Value {
+    let mut value = json!({
+        "old": change.old.map(|it| it.blob),
+        "new": change.new.map(|it| it.blob),
+        "added": change.lines.map(|it| it.0),
+        "deleted": change.lines.map(|it| it.1),
+    });
+    put_path(&mut value, "path", Some(&change.path));
+    if change.is_left_out {
+        value["left_out"] = json!(true);
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vault::CommitId;
+
+    fn commit(n: u8, time: i64, cause: Option<CauseKind>, subject: &str) -> LogEntry {
+        LogEntry {
+            commit: CommitId::from_bytes(&[n; 20]).unwrap(),
+            parents: vec![CommitId::from_bytes(&[n + 1; 20]).unwrap()],
+            time,
+            offset: 0,
+            committed: time,
+            author: "Ada".to_owned(),
+            mail: "ada@example.org".to_owned(),
+            subject: subject.to_owned(),
+            body: String::new(),
+            cause,
+            trailers: Vec::new(),
+            path: None,
+            from: None,
+            changes: vec![PathStat {
+                path: VaultPath::new(format!("{}.md", n % 5)).unwrap(),
+                old: None,
+                new: None,
+                lines: Some((2, 1)),
+                is_left_out: false,
+            }],
+        }
+    }
+
+    fn check(commits: Vec<LogEntry>, expected: &[&str]) {
+        let (mut text, mut session) = (String::new(), Session::default());
+        for commit in commits {
+            if let Some(other) = session.add(commit) {
+                text.push_str(&session.text());
+                session = Session::default();
+                assert_eq!(session.add(other), None);
+            }
+        }
+        text.push_str(&session.text());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, expected);
+    }
+
+    /// 2026-06-15 12:00:00 UTC.
+    const NOON: i64 = 1_781_524_800;
+
+    #[test]
+    fn a_session_is_one_line_and_few_commits_are_lines() {
+        let edit = |n: u8, minutes: i64| commit(n, NOON - minutes * 60, Some(CauseKind::Edit), "m");
+        check(
+            vec![edit(1, 0), edit(2, 10), edit(3, 39), edit(7, 40), edit(8, 70), edit(9, 99)],
+            &[
+                "0707070..0101010 2026-06-15 11:20–12:00 [edit] Ada: 4 commits to 3 paths \
+                 (1.md, 2.md, 3.md) (+8 -4)",
+                "0808080 2026-06-15 10:50 [edit] Ada: m (+2 -1)",
+                "0909090 2026-06-15 10:21 [edit] Ada: m (+2 -1)",
+            ],
+        );
+    }
+
+    #[test]
+    fn another_day_author_cause_or_run_is_another_session() {
+        let at = |n: u8, seconds: i64| commit(n, NOON + seconds, Some(CauseKind::Job), "m");
+        let midnight = 12 * 3600;
+        let days = vec![at(1, midnight + 20), at(2, midnight + 10), at(3, midnight - 10)];
+        check(
+            days,
+            &[
+                "0101010 2026-06-16 00:00 [job] Ada: m (+2 -1)",
+                "0202020 2026-06-16 00:00 [job] Ada: m (+2 -1)",
+                "0303030 2026-06-15 23:59 [job] Ada: m (+2 -1)",
+            ],
+        );
+        let run = |n: u8, run: &str| {
+            let mut commit = at(n, -i64::from(n));
+            commit.trailers =
+                vec![("Remd-Job".into(), "auto_dream".into()), ("Remd-Run".into(), run.into())];
+            commit
+        };
+        check(
+            vec![run(1, "B"), run(2, "B"), run(3, "B"), run(4, "A")],
+            &[
+                "0303030..0101010 2026-06-15 11:59 [job auto_dream] Ada, run B: 3 commits to 3 \
+                 paths (1.md, 2.md, 3.md) (+6 -3)",
+                "0404040 2026-06-15 11:59 [job auto_dream] Ada, run A: m (+2 -1)",
+            ],
+        );
+        let undo = |n: u8| commit(n, NOON, Some(CauseKind::Undo), "undo");
+        check(
+            vec![undo(1), undo(2), undo(3)],
+            &[1, 2, 3]
+                .map(|n| format!("0{n}0{n}0{n}0 2026-06-15 12:00 [undo] Ada: undo (+2 -1)"))
+                .each_ref()
+                .map(String::as_str),
+        );
+    }
+
+    #[test]
+    fn other_programs_have_sessions_too_where_they_say_the_same() {
+        let backup =
+            |n: u8| commit(n, NOON - i64::from(n), None, &format!("vault backup: 12:0{n}"));
+        let by_hand = |n: u8, subject: &str| commit(n, NOON - i64::from(n), None, subject);
+        check(
+            vec![backup(1), backup(2), backup(3), by_hand(4, "why\nnot"), by_hand(5, "fix")],
+            &[
+                "0303030..0101010 2026-06-15 11:59 [-] Ada: 3 commits to 3 paths (1.md, 2.md, \
+                 3.md) (+6 -3)",
+                "0404040 2026-06-15 11:59 [-] Ada: why\\nnot (+2 -1)",
+                "0505050 2026-06-15 11:59 [-] Ada: fix (+2 -1)",
+            ],
+        );
+    }
+
+    #[test]
+    fn nothing_in_a_commit_forges_a_line() {
+        let mut odd = commit(1, NOON, Some(CauseKind::Api), "a\nb");
+        odd.author = "x\n0000000 forged".to_owned();
+        odd.trailers = vec![("Remd-Session".into(), "s\n1".into())];
+        odd.from = Some(VaultPath::new("old\nname.md").unwrap());
+        check(
+            vec![odd],
+            &["0101010 2026-06-15 12:00 [api] x\\n0000000 forged, session s\\n1: a\\nb (+2 -1), \
+               was old\\nname.md"],
+        );
+    }
+}
