@@ -316,6 +316,29 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), PathError> {
     at("rename", from, std::fs::rename(from, to))
 }
 
+/// Renames within one file system; an error if `to` exists.
+pub fn rename_new(from: &Path, to: &Path) -> Result<(), PathError> {
+    let name =
+        |it: &Path| at("rename", it, CString::new(it.as_os_str().as_bytes()).map_err(Into::into));
+    let (one, other) = (name(from)?, name(to)?);
+    let here = libc::AT_FDCWD;
+    // SAFETY: both are strings that end with a nul and outlive the call.
+    let done = unsafe {
+        libc::renameat2(here, one.as_ptr(), here, other.as_ptr(), libc::RENAME_NOREPLACE)
+    };
+    let err = match done {
+        0 => return Ok(()),
+        _ => io::Error::last_os_error(),
+    };
+    match err.raw_os_error() {
+        Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP) => {
+            at("rename", to, std::fs::hard_link(from, to))?;
+            remove_file(from)
+        }
+        _ => at("rename", to, Err(err)),
+    }
+}
+
 /// Lets two names of one file system change places, in one step where the file system can do that; where
 /// it can't, `to` is gone for a moment.
 pub fn exchange(from: &Path, to: &Path) -> Result<(), PathError> {

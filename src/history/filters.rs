@@ -138,6 +138,12 @@ impl<'a> Filters<'a> {
         Ok(Rules { driver, encoding, line_ends, ident: ident == StateRef::Set })
     }
 
+    /// Whether the work tree has the very bytes that git stores.
+    pub fn leaves_as_is(&self, rules: &Rules) -> bool {
+        let ends = rules.line_ends.to_eol(self.options.eol_config);
+        rules.is_plain() && rules.encoding.is_none() && !rules.ident && ends != Some(Mode::CrLf)
+    }
+
     /// `text` decides, or the older `crlf`; `eol` alone means text; then git's settings.
     fn line_ends(
         &self,

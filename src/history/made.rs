@@ -130,7 +130,7 @@ impl History {
         mut tree: ObjectId,
     ) -> Result<Option<Made>, MakeError> {
         let hooks = &guests.hooks;
-        let mut message = compose(&deeds(batch), cause.kind, &cause.trailers);
+        let mut message = compose(&deeds(batch), cause.kind, &cause.trailers, &cause.note);
         if hooks.have_a_say() {
             let folder = hooks.folder().map_err(SnapshotError::from)?;
             let index = folder.join("index");
@@ -144,7 +144,7 @@ impl History {
                         return Ok(None);
                     }
                     tree = self.write_tree(batch, head)?;
-                    message = compose(&deeds(batch), cause.kind, &cause.trailers);
+                    message = compose(&deeds(batch), cause.kind, &cause.trailers, &cause.note);
                 }
             }
             let asked =

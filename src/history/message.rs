@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::vault::VaultPath;
 use crate::vault::path::{c_quoted, escape};
+use crate::vault::{CommitId, VaultPath};
 
 /// Paths that a body lists before it only counts.
 const BODY_LIMIT: usize = 1_000;
@@ -94,8 +94,13 @@ impl Parsed {
     }
 }
 
-/// The whole message: subject, the list of paths where there is more than one, trailers.
-pub fn compose(deeds: &[Deed], cause: CauseKind, trailers: &[(String, String)]) -> String {
+/// The whole message: subject, the list of paths where there is more than one, the note, trailers.
+pub fn compose(
+    deeds: &[Deed],
+    cause: CauseKind,
+    trailers: &[(String, String)],
+    note: &[String],
+) -> String {
     let mut text = match deeds {
         [one] => format!("memory: {}\n", line_of(one)),
         _ => format!("memory: {} changes{}\n", deeds.len(), summary(deeds)),
@@ -110,12 +115,33 @@ pub fn compose(deeds: &[Deed], cause: CauseKind, trailers: &[(String, String)]) 
             text.push_str(&format!("… and {} more\n", deeds.len() - BODY_LIMIT));
         }
     }
+    if !note.is_empty() {
+        text.push('\n');
+        for line in note {
+            text.push_str(escape(line.as_bytes()).as_ref());
+            text.push('\n');
+        }
+    }
     text.push('\n');
     push_trailer(&mut text, "Remd-Cause", cause.as_str());
     for (key, value) in trailers {
         push_trailer(&mut text, key, value);
     }
     text
+}
+
+/// The line by which git itself says what a commit takes back.
+pub fn reverts(commit: CommitId) -> String {
+    format!("This reverts commit {commit}.")
+}
+
+/// What a commit with this body takes back, by such lines: ours and those of `git revert`.
+pub fn reverted(body: &str) -> impl Iterator<Item = CommitId> + '_ {
+    body.lines().filter_map(|line| {
+        let rest = line.trim().strip_prefix("This reverts commit ")?;
+        let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        CommitId::from_hex(&rest[..digits])
+    })
 }
 
 /// Takes a message apart. Only the last paragraph can hold trailers, and never the subject.
@@ -293,7 +319,7 @@ mod tests {
             (deed(Verb::Empty, "q\"uote.md"), "memory: empty \"q\\\"uote.md\""),
             (deed(Verb::Mode, "run.sh"), "memory: mode run.sh"),
         ] {
-            let message = compose(&[deed], CauseKind::Edit, &[]);
+            let message = compose(&[deed], CauseKind::Edit, &[], &[]);
             assert_eq!(message, format!("{subject}\n\nRemd-Cause: edit\n"));
         }
     }
@@ -308,6 +334,7 @@ mod tests {
             ],
             CauseKind::Job,
             &[("Remd-Job".into(), "auto_dream".into())],
+            &[],
         );
         assert_eq!(
             message,
@@ -317,14 +344,14 @@ mod tests {
         let many: Vec<_> = ["a/1.md", "b/1.md", "c/1.md", "d/1.md", "d/2/3.md"]
             .map(|path| deed(Verb::Create, path))
             .into();
-        let subject = parse(compose(&many, CauseKind::Edit, &[]).as_bytes()).subject;
+        let subject = parse(compose(&many, CauseKind::Edit, &[], &[]).as_bytes()).subject;
         assert_eq!(subject, "memory: 5 changes (d/ 2, a/ 1, b/ 1, …)");
     }
 
     #[test]
     fn a_list_has_an_end() {
         let many: Vec<_> = (0..60_000).map(|n| deed(Verb::Create, &format!("n/{n}.md"))).collect();
-        let message = compose(&many, CauseKind::Adopt, &[]);
+        let message = compose(&many, CauseKind::Adopt, &[], &[]);
         assert_eq!(message.lines().count(), 1_005);
         assert!(message.contains("\n… and 59000 more\n\nRemd-Cause: adopt\n"));
     }
@@ -336,6 +363,7 @@ mod tests {
             &[deed(Verb::Create, "a.md")],
             CauseKind::Api,
             &[("Remd-Session".into(), forged.into())],
+            &[],
         );
         let parsed = parse(message.as_bytes());
         assert_eq!(parsed.cause(), Some(CauseKind::Api));
@@ -344,11 +372,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_back_is_said_as_git_says_it() {
+        let commit = CommitId::from_hex(&"ab".repeat(20)).unwrap();
+        let note = [reverts(commit)];
+        let deeds = [deed(Verb::Update, "a.md")];
+        let text = compose(&deeds, CauseKind::Undo, &[], &note);
+        let hex = "ab".repeat(20);
+        assert_eq!(
+            text,
+            format!("memory: update a.md\n\nThis reverts commit {hex}.\n\nRemd-Cause: undo\n")
+        );
+        let parsed = parse(text.as_bytes());
+        assert_eq!(reverted(&parsed.body).collect::<Vec<_>>(), [commit]);
+        let by_git = format!("This reverts commit {hex}, reversing\nchanges made to 1234.");
+        assert_eq!(reverted(&by_git).collect::<Vec<_>>(), [commit]);
+        assert_eq!(reverted("This reverts commit nothing.").count(), 0);
+    }
+
+    #[test]
     fn a_hook_may_change_the_words_and_our_trailers_stay() {
         let ours = compose(
             &[deed(Verb::Update, "a.md")],
             CauseKind::Job,
             &[("Remd-Job".into(), "dream".into())],
+            &[],
         );
         let check = |changed: &str, expected: Option<&str>| {
             assert_eq!(with_trailers_of(changed.as_bytes(), &ours).as_deref(), expected);

@@ -8,6 +8,7 @@
 //! **Invariant:** only what lies in the vault is committed, and never what a person has staged.
 //! **Not here:** when to look (`watch`), what a note means (`vault`), remotes.
 
+mod apply;
 mod bulk;
 mod busy;
 mod candidates;
@@ -61,8 +62,12 @@ mod sign;
 mod signed;
 mod snapshot;
 mod spelling;
+mod swap;
 mod text;
 mod trail;
+mod three_way;
+mod undo;
+mod undone;
 mod unsettled;
 mod versions;
 mod wip;
@@ -75,6 +80,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use apply::{ApplyError, Applied};
 pub use busy::Operation;
 pub use draft::{Draft, FileState, LONGEST_DRAFT};
 pub use drivers::Limits;
@@ -96,6 +102,9 @@ pub use shape::{Shape, shape};
 pub use text::Likeness;
 pub use versions::PastVersion;
 pub use words::{Ink, bracketed, words};
+pub use three_way::Favor;
+pub use undo::{Overlap, OverlapKind, Plan};
+pub use undone::What;
 
 use crate::base::clock;
 use crate::base::fs::TEMP_PREFIX;
@@ -180,12 +189,14 @@ pub struct Cause {
     pub author: Option<(String, String)>,
     /// After `Remd-Cause`, in this order.
     pub trailers: Vec<(String, String)>,
+    /// Whole lines for the end of the message's body.
+    pub note: Vec<String>,
 }
 
 impl Cause {
     /// A person's edit.
     pub fn edit() -> Self {
-        Self { kind: CauseKind::Edit, author: None, trailers: Vec::new() }
+        Self { kind: CauseKind::Edit, author: None, trailers: Vec::new(), note: Vec::new() }
     }
 }
 
@@ -254,6 +265,8 @@ pub struct History {
     /// What the last look found that is in no commit, once all of it is kept in `wip`.
     found: Option<BTreeSet<VaultPath>>,
     half_saved: half_saved::HalfSaved,
+    /// What the commit under way has to make of which path: all of it, or there is none.
+    expected: Option<BTreeMap<VaultPath, Option<look::Version>>>,
 }
 
 impl History {

@@ -18,7 +18,7 @@ use crate::history::hooks::After;
 use crate::history::objects::Objects;
 use crate::history::place::{Place, lock_of};
 use crate::history::shared::Shared;
-use crate::history::{History, Options, Reader, held_list, lock, repair, wip};
+use crate::history::{History, Options, Reader, apply, held_list, lock, repair, wip};
 
 /// The git directory of the repository that holds `root`; `None` where there is none.
 pub fn git_dir_of(root: &Path) -> Result<Option<PathBuf>, OpenError> {
@@ -78,6 +78,8 @@ impl History {
         let excludes = SettingsStamp::of_excludes(&place);
         exclude(&place, options, None)?;
         clear_locks(&place)?;
+        // What was half changed is whole again before anybody looks at it.
+        apply::after_crash(&repo, &place)?;
         let repaired = repair::after_crash(&repo, &place);
         match repaired {
             Ok(0) => {}
@@ -117,6 +119,7 @@ impl History {
             restless: Default::default(),
             found: None,
             half_saved: Default::default(),
+            expected: None,
         })
     }
 

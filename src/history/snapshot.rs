@@ -157,6 +157,7 @@ impl History {
 
         let committed = self
             .hold_back(&mut batch, &head)
+            .and_then(|()| self.check_expected(&mut batch, &mut snapshot))
             .and_then(|()| self.commit(&mut batch, &head, cause, &mut snapshot));
         match committed {
             Ok(()) => {}
@@ -315,6 +316,27 @@ impl History {
         Ok(())
     }
 
+    /// Where a certain change is wanted, it is that one whole and nothing else, or none.
+    fn check_expected(
+        &self,
+        batch: &mut Batch,
+        snapshot: &mut Snapshot,
+    ) -> Result<(), SnapshotError> {
+        let Some(expected) = &self.expected else { return Ok(()) };
+        if let Some((path, why)) = snapshot.kept_out.iter().find(|it| expected.contains_key(&it.0)) {
+            let (what, remedy) = (format!("`{path}`: {why}"), why.hint(path).into_owned());
+            return Err(SnapshotError::Held { what, remedy, wip: None });
+        }
+        let others: Vec<_> =
+            batch.changes.keys().filter(|it| !expected.contains_key(*it)).cloned().collect();
+        if !others.is_empty() {
+            leave_out(batch, others, &mut snapshot.again);
+        }
+        let is_whole = batch.changes.len() == expected.len()
+            && batch.changes.iter().all(|(path, it)| expected.get(path) == Some(&it.new));
+        if is_whole { Ok(()) } else { Err(SnapshotError::Moved) }
+    }
+
     /// Commits the batch, moves the branch and brings the index along.
     fn commit(
         &mut self,
@@ -352,6 +374,9 @@ impl History {
             }
             if moved.is_empty() {
                 break (made, lock);
+            }
+            if self.expected.is_some() {
+                return Err(SnapshotError::Moved);
             }
             leave_out(batch, moved, &mut snapshot.again);
             snapshot.again.extend(self.untangle(batch, head)?);

@@ -19,6 +19,9 @@ mod reading;
 mod refusals;
 mod shapes;
 mod sparse;
+mod swap;
+mod undo;
+mod undo_model;
 mod x509;
 
 use std::collections::BTreeSet;
@@ -155,7 +158,12 @@ impl Vault {
 
     /// What HEAD has at a path.
     pub fn committed(&self, path: &str) -> Option<String> {
-        self.try_git(&["show", &format!("HEAD:{path}")])
+        self.committed_at("HEAD", path)
+    }
+
+    /// What a commit has at a path.
+    pub fn committed_at(&self, commit: &str, path: &str) -> Option<String> {
+        self.try_git(&["show", &format!("{commit}:{path}")])
     }
 }
 

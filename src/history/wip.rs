@@ -192,7 +192,7 @@ impl History {
             .filter_map(|it| self.place.vault_path(it.as_bstr()))
             .map(|path| Deed { verb: Verb::Update, path })
             .collect();
-        let message = compose(&deeds, CauseKind::Edit, &[(TRAILER.into(), "waiting".into())]);
+        let message = compose(&deeds, CauseKind::Edit, &[(TRAILER.into(), "waiting".into())], &[]);
         let parents: Vec<_> = head.commit.into_iter().chain(last).collect();
         let wip = self.write_kept(tree, parents, message, written, &wip_name, last)?;
         self.has_wip = true;
@@ -252,7 +252,7 @@ impl History {
                 .map(|path| Deed { verb: Verb::Update, path })
                 .collect();
             let message =
-                compose(&deeds, CauseKind::Edit, &[("Remd-Backup".into(), "overtaken".into())]);
+                compose(&deeds, CauseKind::Edit, &[("Remd-Backup".into(), "overtaken".into())], &[]);
             let tree = read_wip(&self.repo, last)?.tree;
             let parents: Vec<_> = [last].into_iter().chain(before).collect();
             self.write_kept(tree, parents, message, Vec::new(), &backup_name, before)?;

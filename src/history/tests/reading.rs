@@ -16,6 +16,7 @@ fn differences_logs_and_revisions() {
         kind: CauseKind::Api,
         author: Some(("claude-code".into(), "agent@<host>".into())),
         trailers: vec![("Remd-Agent".into(), "claude-code".into())],
+        note: Vec::new(),
     };
     let look = vault.scan();
     let snapshot = vault.history().snapshot(&look, &cause).unwrap();
