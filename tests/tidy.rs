@@ -27,7 +27,7 @@ const MAY_IMPORT: &[(&str, &str)] = &[
     ("search", "base vault embed index"),
     ("render", "secrets base vault history search"),
     ("mount", "base vault search render"),
-    ("serve", "secrets base vault search render"),
+    ("serve", "secrets base vault history search render"),
     ("daemon", "secrets base vault config watch embed history index search render mount serve"),
     ("cli", "secrets base vault config embed history search render serve daemon"),
 ];

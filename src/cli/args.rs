@@ -2,12 +2,14 @@
 //!
 //! Pure. **Invariant:** every command's first sentence says what it does for the person.
 
+mod change;
 mod past;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use change::{RestoreArgs, UndoArgs};
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 
 /// A memory agent that lives in the filesystem: every edit a commit, every question a file.
@@ -73,6 +75,15 @@ pub enum Command {
     Show(ShowArgs),
     /// What changed between two commits, or since the last one
     Diff(DiffArgs),
+    /// Take back the last change, a commit, a range or a job's run, keeping later edits
+    ///
+    /// As a new commit: nothing is rewritten, and taking back can be taken back. Where later edits are
+    /// on the same lines nothing is written before you say whose stand.
+    Undo(UndoArgs),
+    /// Bring back a note or folder as it was, also one that is deleted
+    ///
+    /// As a new commit. Notes that came later stay; what is not committed yet is committed first.
+    Restore(RestoreArgs),
     /// Let held deletions through
     Accept(Accept),
     /// Stop committing, without stopping the agent

@@ -14,6 +14,7 @@ use crate::config::Dirs;
 use crate::serve::Request;
 
 pub mod args;
+mod change;
 pub mod eval;
 pub mod find;
 pub mod log;
@@ -65,6 +66,8 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Log(args) => past::log(&vault()?, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),
+        Command::Undo(args) => change::undo(&vault()?, &dirs, args),
+        Command::Restore(args) => change::restore(&vault()?, &dirs, args),
         Command::Accept(args) => status::accept(&served()?, &dirs, args),
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),

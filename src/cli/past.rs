@@ -2,6 +2,7 @@
 //!
 //! Takes parsed arguments, reads the repository beside whoever writes it.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::path::Path;
 
@@ -318,14 +319,14 @@ fn is_there(vault: &Path, reader: &Reader, given: &str) -> Result<bool, CliError
 }
 
 /// The error, or the part of the repository that is missing, where that is why.
-fn explained(reader: &Reader, err: CliError) -> CliError {
+pub(super) fn explained(reader: &Reader, err: CliError) -> CliError {
     match reader.missing(None) {
         Some(missing) => CliError::new(missing.what).hint(missing.remedy).exit(err.exit),
         None => err,
     }
 }
 
-fn open(vault: &Path) -> Result<Reader, CliError> {
+pub(super) fn open(vault: &Path) -> Result<Reader, CliError> {
     Reader::open(vault).map_err(|err| {
         let cli = CliError::from_error(&err);
         match err.hint() {
@@ -336,9 +337,11 @@ fn open(vault: &Path) -> Result<Reader, CliError> {
 }
 
 /// A path as the person gave it: below the vault, or from the current folder.
-fn vault_path(vault: &Path, given: &str) -> Result<VaultPath, CliError> {
+pub(super) fn vault_path(vault: &Path, given: impl AsRef<OsStr>) -> Result<VaultPath, CliError> {
+    use std::os::unix::ffi::OsStrExt as _;
+    let given = given.as_ref();
     let refused = |why: crate::vault::path::PathRefused| {
-        CliError::new(format!("`{given}` is no path in the vault: {why}"))
+        CliError::new(format!("`{}` is no path in the vault: {why}", given.display()))
             .hint("Give it relative to the vault, as `memory/2026-06-29.md`.")
     };
     let absolute = std::path::absolute(given)?;
@@ -347,5 +350,7 @@ fn vault_path(vault: &Path, given: &str) -> Result<VaultPath, CliError> {
     {
         return VaultPath::from_os(inside).map_err(refused);
     }
-    VaultPath::new(given.trim_end_matches('/')).map_err(refused)
+    let bytes = given.as_bytes();
+    let end = bytes.iter().rposition(|it| *it != b'/').map_or(0, |it| it + 1);
+    VaultPath::new(&bytes[..end]).map_err(refused)
 }

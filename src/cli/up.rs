@@ -17,7 +17,7 @@ use crate::config::{Dirs, Loaded, Settings, dirs};
 use crate::daemon::boot::{self, BootError, End, MountWish, Plan};
 use crate::daemon::create::{self, Made};
 use crate::daemon::house::{House, MountState};
-use crate::daemon::{ground, settings};
+use crate::daemon::{alone, ground, settings};
 use crate::render::status::grouped;
 
 /// `remd up [DIR]`.
@@ -135,7 +135,7 @@ pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliE
         create::create(&vault, &loaded.settings).map_err(|err| with_hint(&err, err.hint()))?;
     let bar = Bar::new();
     let tell = move |done, all| bar.at("adopting", done, all);
-    let commit = boot::commit_once(&vault, dirs, &loaded.settings, made != Made::Already, tell)
+    let commit = alone::commit_once(&vault, dirs, &loaded.settings, made != Made::Already, tell)
         .map_err(|err| boot_error(&err))?;
     let how = match made {
         Made::FromTemplate => "made from the template",

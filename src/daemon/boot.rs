@@ -37,14 +37,12 @@ use crate::daemon::problems::{Level, Problems};
 use crate::daemon::reindex::Reindex;
 use crate::daemon::settings::Checker;
 use crate::daemon::unseen;
-use crate::history::{
-    Cause, CauseKind, GitError, History, Look, OpenError, Options, SnapshotError,
-};
+use crate::history::{GitError, History, OpenError, Options, SnapshotError};
 use crate::mount::{self, MountError, Tally};
 use crate::render::status::Committing;
 use crate::serve::socket::Socket;
 use crate::vault::VaultPath;
-use crate::watch::{self, Filter, Watcher};
+use crate::watch::{Filter, Watcher};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -393,33 +391,6 @@ fn wait_ready(house: &House, progress: &dyn Fn(&str, usize, usize)) {
 /// How often a progress bar looks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Commits what is there once, without an agent: for `remd init`.
-///
-/// Gives the subject of the commit, if there was anything to commit.
-pub fn commit_once(
-    vault: &Path,
-    dirs: &Dirs,
-    settings: &Settings,
-    adopting: bool,
-    progress: impl Fn(usize, usize) + Send + 'static,
-) -> Result<Option<String>, BootError> {
-    let _lock = match take_lock(vault, dirs) {
-        // It commits by itself.
-        Err(BootError::AnotherAgent { .. }) => return Ok(None),
-        taken => taken?,
-    };
-    let mut history = History::open(vault, &super::options(settings))?;
-    history.on_progress(progress);
-    let filter = filter(settings, &MountWish::Off, vault);
-    let mut ignores = history.ignores()?;
-    let scan = watch::scan(vault, None, &filter, &mut |path| ignores.is_ignored(path, true))?;
-    let mut look = Look::default();
-    super::add_scan(&mut look, None, scan);
-    let kind = if adopting { CauseKind::Adopt } else { CauseKind::Edit };
-    let snapshot = history.snapshot(&look, &Cause { kind, ..Cause::edit() })?;
-    Ok(snapshot.head.map(|it| it.subject))
-}
-
 /// Puts away what a killed agent's mount left, for `remd unmount`. Gives where it was.
 ///
 /// The vault need not be there any more: its mount may be.
@@ -438,7 +409,7 @@ pub fn clear_mount(vault: &Path, dirs: &Dirs) -> Result<Option<PathBuf>, BootErr
 ///
 /// A killed agent holds it until the kernel has taken the process and its mount down: where nobody
 /// answers, that is waited for.
-fn take_lock(vault: &Path, dirs: &Dirs) -> Result<DirLock, BootError> {
+pub(super) fn take_lock(vault: &Path, dirs: &Dirs) -> Result<DirLock, BootError> {
     let until = clock::now() + DYING;
     loop {
         if let Some(lock) = lock::try_lock_dir(vault)? {
@@ -513,7 +484,7 @@ fn user_without_linger() -> Option<String> {
 
 /// What is never looked at: derived state, the jobs' sessions, and a mount point in the vault
 /// (where nothing is mounted, but somebody may try).
-fn filter(settings: &Settings, mount: &MountWish, vault: &Path) -> Filter {
+pub(super) fn filter(settings: &Settings, mount: &MountWish, vault: &Path) -> Filter {
     let layout = &settings.layout;
     let mount = match mount {
         MountWish::At(path) => path.strip_prefix(vault).ok(),

@@ -6,6 +6,7 @@
 //! **Invariant:** a hint is given up only when what it points at is in HEAD, held back, or named
 //! in the ledger; whatever fails is tried again, with growing pauses, until it is well.
 
+mod change;
 mod outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,6 +243,12 @@ impl Committer {
             let (reply, accept) = match ask {
                 Ask::Flush(reply) => (reply, false),
                 Ask::Accept(reply, _) => (reply, true),
+                Ask::Change(wish, reply, _) => {
+                    let changed = self.change(&wish, std::mem::take(&mut hints));
+                    // Whoever asked may have given up waiting; it is done all the same.
+                    let _gone = reply.send(changed);
+                    continue;
+                }
             };
             let accepted: Vec<VaultPath> = if accept {
                 let held = self.history.held().iter().cloned().collect();

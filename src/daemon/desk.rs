@@ -14,7 +14,7 @@ use crate::base::fs::PathError;
 use crate::base::trouble::{Trouble, told};
 use crate::daemon::allowance::Allowance;
 use crate::daemon::house::{House, Progress, Shelf};
-use crate::daemon::intake::{Accepted, Ask, Flushed, STILL_THERE};
+use crate::daemon::intake::{Ask, Claimed, Flushed, STILL_THERE};
 use crate::daemon::looks::{self, Ground};
 use crate::daemon::problems::Level;
 use crate::daemon::reindex::{self, CallOff, Stage};
@@ -30,6 +30,7 @@ use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
 use crate::watch::Watcher;
 
+mod change;
 mod mount;
 mod past;
 
@@ -247,24 +248,24 @@ impl Desk {
             return Answer::Done { said, paths: held };
         }
         match self.house.intake.accept(ACCEPT_LIMIT, &|| caller.is_gone()) {
-            Accepted::Done(Flushed { committed: true, accepted, .. }) => Answer::Done {
+            Claimed::Done(Flushed { committed: true, accepted, .. }) => Answer::Done {
                 said: format!(
                     "Committed the deletion of {}.",
                     counted(accepted.len(), "file", "files")
                 ),
                 paths: accepted.iter().map(|it| it.to_string()).collect(),
             },
-            Accepted::Done(flushed) => Answer::Failed {
+            Claimed::Done(flushed) => Answer::Failed {
                 message: format!("Not committed: {}", flushed.waiting_for.join("; ")),
                 hint: Some("It is accepted, and committed as soon as that is over.".to_owned()),
                 usage: false,
             },
-            Accepted::Begun => Answer::Failed {
+            Claimed::Begun => Answer::Failed {
                 message: "It is accepted, and not committed yet".to_owned(),
                 hint: Some("`remd status` says what the committer does.".to_owned()),
                 usage: false,
             },
-            Accepted::Withdrawn => Answer::Failed {
+            Claimed::Withdrawn => Answer::Failed {
                 message: "The committer did not come to it in time; nothing is accepted".to_owned(),
                 hint: Some("`remd status` says what it does; then ask again.".to_owned()),
                 usage: false,
@@ -489,6 +490,7 @@ impl Handler for Desk {
             }
             Request::Search { query, form } => self.page(&query, form),
             Request::Look { look, form } => self.look(&look, form),
+            Request::Change { wish, dry_run } => self.change(&wish, dry_run, caller),
             Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {
                 self.house.intake.set_paused(true);

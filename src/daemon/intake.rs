@@ -13,7 +13,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
+use crate::daemon::changing::NotChanged;
 use crate::daemon::recent::Recent;
+use crate::render::changed::Changed;
+use crate::serve::protocol::Wish;
 use crate::vault::VaultPath;
 use crate::watch::{Hints, Settle};
 
@@ -24,6 +27,8 @@ pub enum Ask {
     Flush(Sender<Flushed>),
     /// Let the held deletions through, unless whoever asked has withdrawn it.
     Accept(Sender<Flushed>, Claim),
+    /// Change the vault, unless whoever asked has withdrawn it.
+    Change(Box<Wish>, Sender<Result<Changed, NotChanged>>, Claim),
 }
 
 /// Whose an ask is: the first to set it has it, the committer to do it or the asker to withdraw it.
@@ -34,15 +39,17 @@ impl Ask {
     pub fn begin(&self) -> bool {
         match self {
             Self::Flush(_) => true,
-            Self::Accept(_, claim) => !claim.swap(true, Ordering::SeqCst),
+            Self::Accept(_, claim) | Self::Change(_, _, claim) => {
+                !claim.swap(true, Ordering::SeqCst)
+            }
         }
     }
 }
 
-/// How an accept went.
+/// How something went that changes the vault.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Accepted {
-    Done(Flushed),
+pub enum Claimed<T> {
+    Done(T),
     /// It was not begun in time, or nobody waits for it any more: it will not be done.
     Withdrawn,
     /// It was begun, and how it ends is not known yet.
@@ -279,19 +286,39 @@ impl Intake {
     }
 
     /// Asks for the held deletions to be let through, while `is_gone` says no.
-    pub fn accept(&self, limit: Duration, is_gone: &dyn Fn() -> bool) -> Accepted {
+    pub fn accept(&self, limit: Duration, is_gone: &dyn Fn() -> bool) -> Claimed<Flushed> {
+        self.claimed(Ask::Accept, limit, is_gone)
+    }
+
+    /// Asks for a change of the vault, while `is_gone` says no.
+    pub fn change(
+        &self,
+        wish: Wish,
+        limit: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Claimed<Result<Changed, NotChanged>> {
+        let wish = Box::new(wish);
+        self.claimed(|send, claim| Ask::Change(wish, send, claim), limit, is_gone)
+    }
+
+    fn claimed<T>(
+        &self,
+        ask: impl FnOnce(Sender<T>, Claim) -> Ask,
+        limit: Duration,
+        is_gone: &dyn Fn() -> bool,
+    ) -> Claimed<T> {
         let (send, receive) = channel();
         let claim = Claim::default();
-        self.lock().asks.push(Ask::Accept(send, Arc::clone(&claim)));
+        self.lock().asks.push(ask(send, Arc::clone(&claim)));
         self.inner.wake.notify_all();
         let until = clock::now() + limit;
         loop {
             let left = until.saturating_duration_since(clock::now());
             match receive.recv_timeout(left.min(STILL_THERE)) {
-                Ok(flushed) => return Accepted::Done(flushed),
+                Ok(done) => return Claimed::Done(done),
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() && !is_gone() => {}
-                Err(_) if claim.swap(true, Ordering::SeqCst) => return Accepted::Begun,
-                Err(_) => return Accepted::Withdrawn,
+                Err(_) if claim.swap(true, Ordering::SeqCst) => return Claimed::Begun,
+                Err(_) => return Claimed::Withdrawn,
             }
         }
     }
@@ -420,8 +447,8 @@ mod tests {
     fn what_nobody_waits_for_any_more_is_not_begun() {
         let intake = Intake::default();
         let hour = Duration::from_secs(3600);
-        assert_eq!(intake.accept(hour, &|| true), Accepted::Withdrawn);
-        assert_eq!(intake.accept(Duration::ZERO, &|| false), Accepted::Withdrawn);
+        assert_eq!(intake.accept(hour, &|| true), Claimed::Withdrawn);
+        assert_eq!(intake.accept(Duration::ZERO, &|| false), Claimed::Withdrawn);
         let Wake::Asked(_, asks) = intake.wait(Duration::ZERO, hour, clock::now() + hour) else {
             unreachable!("two asks are there")
         };
@@ -436,7 +463,7 @@ mod tests {
                 }
             })
         };
-        assert_eq!(intake.accept(hour, &|| false), Accepted::Begun, "and then it met a fault");
+        assert_eq!(intake.accept(hour, &|| false), Claimed::Begun, "and then it met a fault");
         assert!(committer.join().unwrap());
     }
 

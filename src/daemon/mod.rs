@@ -3,10 +3,12 @@
 //! Owns every thread. `boot` is the order of starting; stopping is its reverse.
 
 mod allowance;
+pub mod alone;
 pub mod boot;
 pub mod builder;
 pub mod cause;
 pub mod changes;
+pub mod changing;
 pub mod committer;
 pub mod create;
 pub mod desk;

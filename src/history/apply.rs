@@ -18,15 +18,15 @@ use crate::history::drivers::{environment, said};
 use crate::history::error::{GitError, ReadError, SnapshotError, git};
 use crate::history::filters::Filters;
 use crate::history::git_index::LOCK_WAIT;
-use crate::history::place::lock_of;
 use crate::history::lock::{self, wait_until_free};
+use crate::history::objects::TreeView;
+use crate::history::place::Place;
+use crate::history::place::lock_of;
 use crate::history::refs::read_head;
+use crate::history::snapshot::entry;
 use crate::history::swap::{Swap, SwapError, Wanted};
 use crate::history::undo::Plan;
 use crate::history::{Cause, History, Look, Snapshot, objects, reader, swap};
-use crate::history::objects::TreeView;
-use crate::history::place::Place;
-use crate::history::snapshot::entry;
 use crate::vault::change::Entry;
 use crate::vault::{CommitId, VaultPath};
 
@@ -58,10 +58,10 @@ impl ApplyError {
             Self::InTheWay { remedy, .. } => Some(remedy.clone()),
             Self::Snapshot(err) => err.hint(),
             Self::Read(err) => Some(err.hint()),
-            Self::Disk(err) => Some(
-                crate::base::trouble::Trouble::of(&err.source)
-                    .map_or_else(|| format!("Check `{}`.", err.path.display()), |it| it.hint().to_owned()),
-            ),
+            Self::Disk(err) => Some(crate::base::trouble::Trouble::of(&err.source).map_or_else(
+                || format!("Check `{}`.", err.path.display()),
+                |it| it.hint().to_owned(),
+            )),
         }
     }
 }
@@ -76,7 +76,7 @@ impl From<GitError> for ApplyError {
 #[derive(Debug)]
 pub enum Applied {
     /// In one commit: what was planned, and the snapshot of it.
-    Done(Plan, Snapshot),
+    Done(Box<(Plan, Snapshot)>),
     /// Everything is so already.
     Nothing,
     /// A person must decide; the plan says where.
@@ -114,7 +114,7 @@ impl History {
             }
             self.check_free(&planned, &edits)?;
             match self.apply(&planned, head, cause) {
-                Ok(snapshot) => return Ok(Applied::Done(planned, snapshot)),
+                Ok(snapshot) => return Ok(Applied::Done(Box::new((planned, snapshot)))),
                 Err(ApplyError::Stale(what)) => stale = what,
                 Err(err) => return Err(err),
             }
@@ -152,7 +152,12 @@ impl History {
         Ok(())
     }
 
-    fn apply(&mut self, plan: &Plan, head: CommitId, cause: &Cause) -> Result<Snapshot, ApplyError> {
+    fn apply(
+        &mut self,
+        plan: &Plan,
+        head: CommitId,
+        cause: &Cause,
+    ) -> Result<Snapshot, ApplyError> {
         let stale = || ApplyError::Stale("HEAD".to_owned());
         self.check_vault()?;
         let state = read_head(&self.repo)?;
@@ -195,10 +200,12 @@ impl History {
             }
             Ok(_) | Err(SnapshotError::Moved) => {
                 swap.back();
-                Err(ApplyError::Stale(plan.changes.iter().next().map_or_else(
-                    || "HEAD".to_owned(),
-                    |it| it.0.to_string(),
-                )))
+                Err(ApplyError::Stale(
+                    plan.changes
+                        .iter()
+                        .next()
+                        .map_or_else(|| "HEAD".to_owned(), |it| it.0.to_string()),
+                ))
             }
             Err(err) => {
                 swap.back();

@@ -75,7 +75,10 @@ fn is_file(kind: EntryKind) -> bool {
 }
 
 /// The renames that the commit's message tells of: old path, new path.
-pub(super) fn told(repo: &gix::Repository, id: ObjectId) -> Result<Vec<(VaultPath, VaultPath)>, GitError> {
+pub(super) fn told(
+    repo: &gix::Repository,
+    id: ObjectId,
+) -> Result<Vec<(VaultPath, VaultPath)>, GitError> {
     let commit = git("read a commit", repo.find_commit(id))?;
     let parsed = message::parse(git("read a commit", commit.message_raw())?);
     Ok(message::renames(&parsed))

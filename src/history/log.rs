@@ -73,6 +73,17 @@ impl LogEntry {
     }
 }
 
+impl Reader {
+    /// The subject of a commit, and when it was made, on its author's clock.
+    pub fn subject(&self, commit: CommitId) -> Result<(String, String), ReadError> {
+        let repo = self.repo.to_thread_local();
+        let object = git("read a commit", repo.find_commit(known(&repo, commit)?))?;
+        let parsed = message::parse(git("read a commit", object.message_raw())?);
+        let time = git("read a commit", object.author())?.time().unwrap_or_default();
+        Ok((parsed.subject, when(time.seconds, time.offset)))
+    }
+}
+
 /// A moment on a clock that is so far ahead of UTC: `2026-06-29 14:03`.
 pub(super) fn when(time: i64, offset: i32) -> String {
     let time = gix::date::Time::new(time, offset);

@@ -418,7 +418,7 @@ mod tests {
             let one = Deed { verb: Verb::Rename(old.clone()), path: new.clone() };
             let other = deed(Verb::Create, "x/y.md");
             for deeds in [vec![one.clone()], vec![other, one]] {
-                let message = compose(&deeds, CauseKind::Edit, &[]);
+                let message = compose(&deeds, CauseKind::Edit, &[], &[]);
                 assert_eq!(renames(&parse(message.as_bytes())), [(old.clone(), new.clone())]);
             }
         }

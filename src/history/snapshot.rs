@@ -323,7 +323,8 @@ impl History {
         snapshot: &mut Snapshot,
     ) -> Result<(), SnapshotError> {
         let Some(expected) = &self.expected else { return Ok(()) };
-        if let Some((path, why)) = snapshot.kept_out.iter().find(|it| expected.contains_key(&it.0)) {
+        if let Some((path, why)) = snapshot.kept_out.iter().find(|it| expected.contains_key(&it.0))
+        {
             let (what, remedy) = (format!("`{path}`: {why}"), why.hint(path).into_owned());
             return Err(SnapshotError::Held { what, remedy, wip: None });
         }

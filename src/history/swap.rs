@@ -64,8 +64,8 @@ struct Note {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Move {
-    /// The path in the vault.
-    path: PathHex,
+    /// The path in the vault, in hexadecimal: any bytes stand in JSON.
+    path: String,
     /// The name beside: what is to come, and then what was there.
     beside: String,
     new: Option<Print>,
@@ -101,20 +101,6 @@ impl Print {
     }
 }
 
-/// A path as hexadecimal digits: any bytes stand in JSON.
-type PathHex = String;
-
-fn hex_of(path: &VaultPath) -> PathHex {
-    path.as_bytes().iter().map(|it| format!("{it:02x}")).collect()
-}
-
-fn path_of(hex: &str) -> Option<VaultPath> {
-    let digit = |it: u8| char::from(it).to_digit(16).and_then(|it| u8::try_from(it).ok());
-    let pairs = hex.as_bytes().chunks_exact(2);
-    let bytes: Option<Vec<u8>> = pairs.map(|it| Some(digit(it[0])? << 4 | digit(it[1])?)).collect();
-    VaultPath::new(bytes?).ok()
-}
-
 impl<'a> Swap<'a> {
     /// Writes all that is wanted beside the vault's files, and the note.
     pub fn stage(place: &'a Place, wanted: &[Wanted]) -> Result<Self, SwapError> {
@@ -141,7 +127,7 @@ impl<'a> Swap<'a> {
             let old = there.as_ref().filter(|it| !it.is_dir());
             let beside = format!("{TEMP_PREFIX}swap-{mark}-{at}");
             self.note.moves.push(Move {
-                path: hex_of(&it.path),
+                path: it.path.to_hex(),
                 beside: beside.clone(),
                 new: None,
                 old: old.map(Print::of),
@@ -211,7 +197,7 @@ impl<'a> Swap<'a> {
 
     fn step(&mut self, at: usize) -> Result<(), SwapError> {
         let it = &self.note.moves[at];
-        let Some(path) = path_of(&it.path) else { return Ok(()) };
+        let Some(path) = VaultPath::from_hex(&it.path) else { return Ok(()) };
         let (on_disk, beside) = (self.place.disk(&path), self.beside(&it.beside));
         let changed = || SwapError::Changed(path.clone());
         match (&it.old, &it.new) {
@@ -279,7 +265,7 @@ impl<'a> Swap<'a> {
             .note
             .moves
             .iter()
-            .filter_map(|it| path_of(&it.path))
+            .filter_map(|it| VaultPath::from_hex(&it.path))
             .flat_map(|it| std::iter::successors(it.parent(), VaultPath::parent))
             .map(|it| self.place.disk(&it))
             .collect();
@@ -347,7 +333,7 @@ fn write_beside(
 /// Puts every file back that still is what the swap put there.
 fn take_back(place: &Place, note: &Note) -> Result<(), PathError> {
     for it in note.moves.iter().rev() {
-        let Some(path) = path_of(&it.path) else { continue };
+        let Some(path) = VaultPath::from_hex(&it.path) else { continue };
         let (on_disk, beside) = (place.disk(&path), place.root.join(&it.beside));
         // Where two names cannot change places in one step there is a third one for a moment.
         let mut aside = beside.clone().into_os_string();
@@ -391,7 +377,7 @@ fn take_back(place: &Place, note: &Note) -> Result<(), PathError> {
 /// Removes what was there before, and the folders that are empty now.
 fn put_away(place: &Place, note: &Note) -> Result<(), PathError> {
     for it in &note.moves {
-        let Some(path) = path_of(&it.path) else { continue };
+        let Some(path) = VaultPath::from_hex(&it.path) else { continue };
         let (on_disk, beside) = (place.disk(&path), place.root.join(&it.beside));
         let besides = Print::at(&beside)?;
         if let (Some(old), Some(besides)) = (&it.old, besides)
@@ -443,7 +429,7 @@ pub(super) fn after_crash(
         return Ok(());
     };
     let is_committed = note.moves.iter().all(|it| {
-        path_of(&it.path).is_some_and(|path| is_in_head(&path, it.blob.as_deref()))
+        VaultPath::from_hex(&it.path).is_some_and(|path| is_in_head(&path, it.blob.as_deref()))
     });
     tracing::info!(is_committed, "a change that a crash has cut short is put in order");
     match is_committed {

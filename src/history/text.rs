@@ -17,6 +17,7 @@ use crate::history::filters::{Cleaning, Filtered, Filters};
 use crate::history::place::Place;
 use crate::history::reader::{self, Reader, Side};
 use crate::history::seen::Seen;
+use crate::history::undo::Plan;
 use crate::vault::change::{Entry, FileMode};
 use crate::vault::path::c_quoted;
 use crate::vault::{Change, ChangeSet, CommitId, VaultPath};
@@ -90,6 +91,25 @@ pub(super) fn diff_text(
         }
     }
     Ok(out)
+}
+
+impl Reader {
+    /// What a plan changes, as a unified diff.
+    pub fn plan_text(&self, plan: &Plan) -> Result<Vec<u8>, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let mut out = Vec::new();
+        for (path, change) in plan.changes.iter() {
+            let content = |entry: Option<Entry>| match entry {
+                Some(it) => match plan.fresh.get(&it.blob) {
+                    Some(bytes) => Ok(bytes.clone()),
+                    None => reader::read_blob(&repo, it.blob),
+                },
+                None => Ok(Vec::new()),
+            };
+            push_file(&mut out, path, *change, &content(change.old)?, &content(change.new)?);
+        }
+        Ok(out)
+    }
 }
 
 /// How much of what a commit has is on disk.

@@ -16,11 +16,11 @@ use gix::bstr::ByteSlice as _;
 use crate::history::error::{ReadError, git};
 use crate::history::lineage;
 use crate::history::objects::TreeView;
+use crate::history::pointer;
 use crate::history::reader::{self, Reader};
 use crate::history::snapshot::entry;
 use crate::history::text::is_binary;
 use crate::history::three_way::{self, Favor, Merged};
-use crate::history::pointer;
 use crate::vault::change::{Entry, FileMode};
 use crate::vault::{BlobId, Change, ChangeSet, CommitId, VaultPath};
 
@@ -97,27 +97,6 @@ impl Reader {
         }
         work.finish()
     }
-
-    /// How to bring `path` (a file, or all below a folder) back as it was in `commit`.
-    ///
-    /// Files that came later stay, unless `exactly` asks for the very state.
-    pub fn plan_restore(
-        &self,
-        head: CommitId,
-        commit: CommitId,
-        path: Option<&VaultPath>,
-        exactly: bool,
-    ) -> Result<Plan, ReadError> {
-        let mut plan = Plan::default();
-        for (at, change) in self.diff(Some(head), commit)?.iter() {
-            let is_wanted = path.is_none_or(|it| at.is_within(it.as_bytes()));
-            let is_module = [change.old, change.new].iter().flatten().any(is_module);
-            if is_wanted && !is_module && (change.new.is_some() || exactly) {
-                plan.changes.push(at.clone(), change.old, change.new);
-            }
-        }
-        Ok(plan)
-    }
 }
 
 struct Work<'a> {
@@ -161,9 +140,8 @@ impl Work<'_> {
         let old_names: BTreeSet<&VaultPath> = moved.values().map(|it| &it.0).collect();
         let mut steps = Vec::new();
         for (path, change) in changes.iter() {
-            let side = |it: Option<Entry>| {
-                it.filter(|it| !is_module(it)).map(|it| (path.clone(), it))
-            };
+            let side =
+                |it: Option<Entry>| it.filter(|it| !is_module(it)).map(|it| (path.clone(), it));
             let (mut before, after) = (side(change.old), side(change.new));
             if old_names.contains(path) && after.is_none() || before.is_none() && after.is_none() {
                 continue;
@@ -371,9 +349,11 @@ impl Work<'_> {
             }
             above = folder.parent();
         }
-        if self.now.iter().any(|(it, now)| {
-            now.is_some() && it != path && it.is_within(path.as_bytes())
-        }) {
+        if self
+            .now
+            .iter()
+            .any(|(it, now)| now.is_some() && it != path && it.is_within(path.as_bytes()))
+        {
             return Ok(true);
         }
         let rela = self.reader.place.rela(path);

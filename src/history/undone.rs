@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use gix::bstr::ByteSlice as _;
 
+use crate::history::commit_id;
 use crate::history::error::{ReadError, git};
 use crate::history::message::{self, CauseKind, Parsed};
 use crate::history::reader::{self, Reader};
-use crate::history::commit_id;
 use crate::vault::CommitId;
 
 /// What is to be taken back.
@@ -57,8 +57,7 @@ impl Reader {
                         // Taken back: what it had taken back stands again.
                         return Some(false);
                     }
-                    let is_undo =
-                        parsed.cause() == Some(CauseKind::Undo) || !takes_back.is_empty();
+                    let is_undo = parsed.cause() == Some(CauseKind::Undo) || !takes_back.is_empty();
                     undone.extend(takes_back);
                     // What the vault began with is taken back only by its name.
                     if is_undo || is_first { Some(false) } else { None }

@@ -251,8 +251,12 @@ impl History {
                 .into_iter()
                 .map(|path| Deed { verb: Verb::Update, path })
                 .collect();
-            let message =
-                compose(&deeds, CauseKind::Edit, &[("Remd-Backup".into(), "overtaken".into())], &[]);
+            let message = compose(
+                &deeds,
+                CauseKind::Edit,
+                &[("Remd-Backup".into(), "overtaken".into())],
+                &[],
+            );
             let tree = read_wip(&self.repo, last)?.tree;
             let parents: Vec<_> = [last].into_iter().chain(before).collect();
             self.write_kept(tree, parents, message, Vec::new(), &backup_name, before)?;

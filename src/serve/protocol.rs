@@ -5,8 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::{Favor, What};
+use crate::render::changed::Changed;
 use crate::render::status::Status;
 use crate::search::{Look, Query};
+use crate::vault::CommitId;
 
 /// The version of this protocol; a client and an agent of different versions say so.
 pub const VERSION: u32 = 1;
@@ -39,6 +42,11 @@ pub enum Request {
         look: Look,
         form: Form,
     },
+    /// Takes something back, or brings something back.
+    Change {
+        wish: Wish,
+        dry_run: bool,
+    },
     /// Lets held deletions through.
     Accept {
         dry_run: bool,
@@ -60,11 +68,31 @@ impl Request {
     /// Whether it changes how the agent goes on: never carried out for somebody who is gone.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Accept { dry_run } | Self::Reindex { dry_run, .. } => !dry_run,
+            Self::Accept { dry_run }
+            | Self::Reindex { dry_run, .. }
+            | Self::Change { dry_run, .. } => !dry_run,
             Self::Pause | Self::Resume | Self::Reload | Self::CancelReindex => true,
             Self::Status | Self::Settle { .. } | Self::Search { .. } | Self::Look { .. } => false,
         }
     }
+}
+
+/// A change of the vault that a person asks for.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    /// Takes back what commits did.
+    Undo { what: What, favor: Option<Favor> },
+    /// Brings a file back, or all below a folder, as it was in a commit.
+    Restore {
+        /// In hexadecimal ([`VaultPath::to_hex`](crate::vault::VaultPath::to_hex)); the whole vault
+        /// where there is none.
+        path: Option<String>,
+        /// The commit; what is gone comes back as it was last where none is named.
+        at: Option<CommitId>,
+        /// Whether what came later goes.
+        exactly: bool,
+    },
 }
 
 /// How an answer is written.
@@ -103,9 +131,16 @@ pub enum Answer {
         said: String,
         paths: Vec<String>,
     },
+    /// How a change of the vault went.
+    Changed(Box<Changed>),
     /// A no that is no fault: there is nothing to do, or it is under way already.
     No {
         said: String,
+        hint: Option<String>,
+    },
+    /// A person must do something first.
+    Decide {
+        message: String,
         hint: Option<String>,
     },
     Failed {

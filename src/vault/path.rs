@@ -77,14 +77,24 @@ impl VaultPath {
 
     /// The bytes in hexadecimal, only where [`Self::lossy`] lost some.
     pub fn hex_if_lossy(&self) -> Option<String> {
-        match std::str::from_utf8(&self.0) {
-            Ok(_) => None,
-            Err(_) => Some(self.0.iter().fold(String::new(), |mut hex, byte| {
-                // Writing to a String cannot fail.
-                let _written = write!(hex, "{byte:02x}");
-                hex
-            })),
-        }
+        std::str::from_utf8(&self.0).is_err().then(|| self.to_hex())
+    }
+
+    /// The bytes in hexadecimal: for JSON that is read back.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().fold(String::new(), |mut hex, byte| {
+            // Writing to a String cannot fail.
+            let _written = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+
+    /// The reverse of [`Self::to_hex`].
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        let digit = |it: u8| char::from(it).to_digit(16).and_then(|it| u8::try_from(it).ok());
+        let pairs = hex.as_bytes().chunks(2);
+        let byte = |it: &[u8]| Some(digit(*it.first()?)? << 4 | digit(*it.get(1)?)?);
+        Self::new(pairs.map(byte).collect::<Option<Vec<u8>>>()?).ok()
     }
 
     /// The last component.
@@ -220,6 +230,16 @@ impl serde::Serialize for VaultPath {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hexadecimal_digits_come_back() {
+        let path = VaultPath::new(b"d/\xff\n\".md").unwrap();
+        assert_eq!(VaultPath::from_hex(&path.to_hex()), Some(path.clone()));
+        assert_eq!(path.hex_if_lossy(), Some(path.to_hex()));
+        for hex in ["", "6", "6g", "2e2e", "2f61", "é"] {
+            assert_eq!(VaultPath::from_hex(hex), None, "{hex:?}");
+        }
+    }
 
     #[test]
     fn what_is_no_path_in_the_vault_is_refused() {

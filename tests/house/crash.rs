@@ -91,13 +91,18 @@ kill_at! {
 }
 
 /// Killed by `index::tests::neighbours::a_kill_leaves_a_whole_graph_or_none` and
-/// `models::a_kill_while_a_model_is_fetched_leaves_a_whole_one`.
-const ELSEWHERE: [&str; 5] = [
+/// `models::a_kill_while_a_model_is_fetched_leaves_a_whole_one`,
+/// `history::tests::undo::killed_anywhere_it_is_done_whole_or_not_at_all`.
+const ELSEWHERE: [&str; 9] = [
     "neighbours.before_write",
     "neighbours.after_write",
     "model.before_files",
     "model.before_manifest",
     "model.before_tidying",
+    "swap.staged",
+    "swap.first",
+    "swap.all",
+    "swap.committed",
 ];
 
 #[test]

@@ -55,6 +55,7 @@ mod service;
 mod settings;
 mod subfolder;
 mod suspended;
+mod taken_back;
 mod told;
 mod users;
 mod waiting;

@@ -89,8 +89,7 @@ fn who_has_the_old_file_open_and_writes_on_is_not_lost() {
     open.write_all(b"written on\n").unwrap();
     gone.write_all(b"written on\n").unwrap();
     swap.end();
-    let whole =
-        [("a.md", "a\nwritten on\n"), ("b.md", "b\nwritten on\n"), ("d/c.md", "c\n")];
+    let whole = [("a.md", "a\nwritten on\n"), ("b.md", "b\nwritten on\n"), ("d/c.md", "c\n")];
     assert_eq!(files(&vault), expected(&whole));
 }
 

@@ -19,8 +19,8 @@ fn undo(vault: &mut Vault, commits: &[CommitId], favor: Option<Favor>) -> Applie
 }
 
 fn done(applied: Applied) -> CommitId {
-    let Applied::Done(_, snapshot) = applied else { panic!("not done: {applied:?}") };
-    snapshot.head.unwrap().commit
+    let Applied::Done(done) = applied else { panic!("not done: {applied:?}") };
+    done.1.head.unwrap().commit
 }
 
 fn text(vault: &Vault, path: &str) -> Option<String> {
@@ -52,9 +52,8 @@ fn an_edit_goes_and_later_ones_stay_committed_or_not() {
     );
     assert_eq!(vault.git(&["status", "--porcelain"]), " M other.md\n");
     let message = vault.git(&["log", "-1", "--format=%B"]);
-    let said = format!(
-        "memory: update a.md\n\nThis reverts commit {change}.\n\nRemd-Cause: undo\n\n"
-    );
+    let said =
+        format!("memory: update a.md\n\nThis reverts commit {change}.\n\nRemd-Cause: undo\n\n");
     assert_eq!(message, said);
     assert_eq!(vault.git(&["log", "-2", "--format=%s%n%(trailers:key=Remd-Cause,valueonly)"]), {
         "memory: update a.md\nundo\n\nmemory: update a.md\nedit\n\n"
@@ -68,11 +67,8 @@ fn an_edit_goes_and_later_ones_stay_committed_or_not() {
 
 fn undo_dirty(vault: &mut Vault, commit: CommitId) -> Applied {
     let reader = vault.reader();
-    let cause = Cause {
-        kind: CauseKind::Undo,
-        note: vec![message::reverts(commit)],
-        ..Cause::edit()
-    };
+    let cause =
+        Cause { kind: CauseKind::Undo, note: vec![message::reverts(commit)], ..Cause::edit() };
     let plan = |head| reader.plan_undo(head, &[commit], None);
     vault.history().change(&plan, &cause, &mut |_| {}).unwrap()
 }

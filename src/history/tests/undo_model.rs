@@ -12,12 +12,12 @@ use super::*;
 
 // Notes of slots with lines between them that nobody touches: edits of two slots never meet.
 
-
 const SLOTS: usize = 6;
 
 fn text_of(note: &str, slots: &[u8]) -> String {
     // What makes a note itself, wherever it goes.
-    let slot = |(at, it): (usize, &u8)| format!("{note} keeps this {at}\nslot {at} {it}\nand this\n");
+    let slot =
+        |(at, it): (usize, &u8)| format!("{note} keeps this {at}\nslot {at} {it}\nand this\n");
     slots.iter().enumerate().map(slot).collect()
 }
 
@@ -42,7 +42,10 @@ fn edits() -> impl Strategy<Value = BTreeMap<usize, Vec<Edit>>> {
 
 /// What both sides of one note do without meeting: slots of one parity each; the other things are
 /// done by one side alone.
-fn apart(mut change: BTreeMap<usize, Vec<Edit>>, mut later: BTreeMap<usize, Vec<Edit>>) -> [BTreeMap<usize, Vec<Edit>>; 2] {
+fn apart(
+    mut change: BTreeMap<usize, Vec<Edit>>,
+    mut later: BTreeMap<usize, Vec<Edit>>,
+) -> [BTreeMap<usize, Vec<Edit>>; 2] {
     for (sides, parity) in [(&mut change, 0), (&mut later, 1)] {
         for edits in sides.values_mut() {
             for edit in edits {

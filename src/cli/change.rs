@@ -1,0 +1,108 @@
+//! `remd undo`, `remd restore`: the past, brought back as a new commit.
+//!
+//! Takes parsed arguments, asks the agent; where none runs, does it here.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cli::args::{RestoreArgs, UndoArgs};
+use crate::cli::report::{self, CliError, Exit};
+use crate::cli::{past, status};
+use crate::config::Dirs;
+use crate::daemon::changing::NotChanged;
+use crate::daemon::{alone, offline};
+use crate::history::{Favor, Reader, What};
+use crate::render::changed::{Changed, Outcome, Verb};
+use crate::serve::protocol::Wish;
+use crate::serve::{Answer, Request};
+
+/// A little longer than the agent gives itself.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// `remd undo`.
+pub fn undo(vault: &Path, dirs: &Dirs, args: &UndoArgs) -> Result<Exit, CliError> {
+    let favor = match (args.keep_mine, args.keep_theirs) {
+        (true, _) => Some(Favor::Mine),
+        (_, true) => Some(Favor::Theirs),
+        _ => None,
+    };
+    let reader = past::open(vault)?;
+    let resolve = |rev: &str| {
+        let rev = if rev.is_empty() { "HEAD" } else { rev };
+        reader.resolve(rev).map_err(|err| {
+            let err = CliError::from_error(&err).hint("`remd log` lists the commits.");
+            past::explained(&reader, err)
+        })
+    };
+    let what = match (&args.rev, &args.job) {
+        (_, Some(run)) => What::Run(run.clone()),
+        (Some(rev), None) => match rev.split_once("..") {
+            Some((from, to)) => What::Between(resolve(from)?, resolve(to)?),
+            None => What::Commit(resolve(rev)?),
+        },
+        (None, None) => What::Last,
+    };
+    let changed = ask(vault, dirs, Wish::Undo { what, favor }, args.dry_run)?;
+    print(&changed, Verb::Undo, args.json)
+}
+
+/// `remd restore`.
+pub fn restore(vault: &Path, dirs: &Dirs, args: &RestoreArgs) -> Result<Exit, CliError> {
+    let reader = past::open(vault)?;
+    // From outside the vault a path is meant below it.
+    let absolute = std::path::absolute(&args.path)?;
+    let is_whole = absolute == vault || args.path == "." && !absolute.starts_with(vault);
+    let path = match is_whole {
+        true => None,
+        false => Some(past::vault_path(vault, &args.path)?.to_hex()),
+    };
+    let at = args.at.as_deref().map(|it| moment(&reader, it)).transpose()?;
+    if path.is_none() && at.is_none() {
+        return Err(CliError::new("Which version of the vault is meant?")
+            .hint("`remd restore . --at yesterday`; `remd log` lists the commits."));
+    }
+    let wish = Wish::Restore { path, at, exactly: args.exactly };
+    let changed = ask(vault, dirs, wish, args.dry_run)?;
+    print(&changed, Verb::Restore, args.json)
+}
+
+fn moment(reader: &Reader, text: &str) -> Result<crate::vault::CommitId, CliError> {
+    reader.moment(text).map_err(|err| past::explained(reader, CliError::from_error(&err)))
+}
+
+/// By the agent, or here where none runs.
+fn ask(vault: &Path, dirs: &Dirs, wish: Wish, dry_run: bool) -> Result<Changed, CliError> {
+    let request = Request::Change { wish: wish.clone(), dry_run };
+    match status::ask_agent(vault, dirs, &request, LIMIT) {
+        Ok(Answer::Changed(changed)) => Ok(*changed),
+        Ok(Answer::Decide { message, hint }) => {
+            let err = CliError::new(message).exit(Exit::PersonMustDecide);
+            Err(CliError { hint, ..err })
+        }
+        Ok(other) => Err(status::unexpected(other)),
+        Err(err) if err.exit == Exit::NoAgent && offline::unreachable(vault, dirs).is_none() => {
+            let settings = offline::settings(vault, dirs);
+            alone::change(vault, dirs, &settings, &wish, dry_run)?.map_err(|why| {
+                let NotChanged { message, hint, needs_person, .. } = why;
+                let exit = if needs_person { Exit::PersonMustDecide } else { Exit::Error };
+                CliError { hint, ..CliError::new(message).exit(exit) }
+            })
+        }
+        Err(err) => Err(err),
+    }
+}
+
+fn print(changed: &Changed, verb: Verb, json: bool) -> Result<Exit, CliError> {
+    match json {
+        true => report::data(changed.json())?,
+        false => {
+            report::data(changed.text())?;
+            report::talk(&changed.said(verb));
+        }
+    }
+    Ok(match changed.outcome {
+        Outcome::Done | Outcome::Would => Exit::Done,
+        Outcome::Nothing => Exit::No,
+        Outcome::Overlaps => Exit::PersonMustDecide,
+    })
+}

@@ -1,0 +1,221 @@
+//! Taking back and bringing back, as a person does it.
+
+use std::fs;
+
+use crate::house::{House, wait_for};
+
+fn slots(words: &[&str]) -> String {
+    words.iter().map(|it| format!("- {it}\n\n\n")).collect()
+}
+
+fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn the_last_change_goes_also_one_that_no_commit_has_yet_and_comes_again() {
+    let mut house = House::open();
+    house.write("a.md", "one\n");
+    house.settle();
+    house.write("b.md", "b\n");
+    house.settle();
+    // Within the quiet window: undo is about it all the same.
+    house.write("a.md", "one\ntwo\n");
+    let said = house.run(["undo"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.stdout, "update a.md\n");
+    assert!(said.stderr.contains("Took back"), "{}", said.stderr);
+    assert!(said.stderr.contains("memory: update a.md"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("a.md")).unwrap(), "one\n");
+    let back = house.git(["rev-parse", "HEAD"]);
+    // The one before it, as in an editor.
+    assert_eq!(house.run(["undo"]).code, 0);
+    assert!(!house.at("b.md").exists());
+    let said = house.run(["undo"]);
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{}", said.stderr);
+    assert_eq!(said.stderr, "There is no change to take back.\n");
+    assert!(house.at("a.md").exists(), "what the vault began with stays");
+    let said = house.run(["undo", back.trim(), "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = json(&said.stdout);
+    assert_eq!((&said["outcome"], &said["schema_version"]), (&"done".into(), &1.into()));
+    assert_eq!(said["changes"][0]["path"], "a.md");
+    assert_eq!(said["commit"], house.git(["rev-parse", "HEAD"]).trim());
+    assert_eq!(fs::read_to_string(house.at("a.md")).unwrap(), "one\ntwo\n");
+    house.settle_and_check();
+    assert_eq!(house.found("two"), ["a.md"]);
+    // Nobody runs: the same, by the command itself.
+    house.stop();
+    house.write("c.md", "not committed\n");
+    assert_eq!(house.run(["undo"]).code, 0);
+    assert!(!house.at("c.md").exists());
+    let deleted = house.git(["log", "-2", "--format=%s %(trailers:key=Remd-Cause,valueonly)"]);
+    assert!(deleted.starts_with("memory: delete c.md undo\n"), "{deleted}");
+    assert_eq!(house.git(["status", "--porcelain"]), "");
+    house.start();
+    house.settle_and_check();
+}
+
+#[test]
+fn later_edits_on_the_same_lines_are_named_and_somebody_says_whose() {
+    let house = House::open();
+    house.write("memory/n.md", slots(&["one", "two", "three"]));
+    house.settle();
+    house.write("memory/n.md", slots(&["one", "by an agent", "three"]));
+    house.settle();
+    let change = house.git(["rev-parse", "HEAD"]);
+    house.write("memory/n.md", slots(&["one, later", "by me", "three"]));
+    house.settle();
+    let (head, disk) = (house.git(["rev-parse", "HEAD"]), slots(&["one, later", "by me", "three"]));
+    let said = house.run(["undo", change.trim()]);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert_eq!(said.stdout, "memory/n.md:4: changed since\n    - by me\n");
+    assert!(said.stderr.contains("--keep-mine"), "{}", said.stderr);
+    assert_eq!(house.git(["rev-parse", "HEAD"]), head);
+    assert_eq!(fs::read_to_string(house.at("memory/n.md")).unwrap(), disk);
+    let overlaps = json(&house.run(["undo", change.trim(), "--json"]).stdout);
+    assert_eq!(overlaps["overlaps"][0]["lines"], serde_json::json!([[4, 4]]));
+    let said = house.run(["undo", change.trim(), "--keep-mine"]);
+    assert_eq!(said.code, 1, "nothing else is to be done: {}", said.stderr);
+    let dry = house.run(["undo", change.trim(), "--keep-theirs", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.stderr);
+    assert!(dry.stdout.contains("-- by me\n+- two\n"), "{}", dry.stdout);
+    assert_eq!(house.git(["rev-parse", "HEAD"]), head);
+    assert_eq!(house.run(["undo", change.trim(), "--keep-theirs"]).code, 0);
+    let expected = slots(&["one, later", "two", "three"]);
+    assert_eq!(fs::read_to_string(house.at("memory/n.md")).unwrap(), expected);
+    house.settle_and_check();
+    for (args, code) in [
+        (["undo", "--job", "01NOBODY"], 2),
+        (["undo", "not-a-revision", "--dry-run"], 2),
+        (["undo", "--keep-mine", "--keep-theirs"], 2),
+    ] {
+        let said = house.run(args);
+        assert_eq!(said.code, code, "{args:?}: {}", said.stderr);
+        assert!(!said.stderr.is_empty());
+    }
+}
+
+#[test]
+fn what_is_saved_in_the_very_moment_stays() {
+    let mut house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-q", "-b", "main"]);
+    let held = house.root().join("held");
+    fs::write(&held, "").unwrap();
+    house.env("REMD_HOLD", &format!("swap.staged:{}", held.display()));
+    house.start();
+    house.write("a.md", slots(&["one", "two", "three", "four"]));
+    house.settle();
+    house.write("a.md", slots(&["ONE", "two", "three", "four"]));
+    house.settle();
+    let mut undo = house.spawn_command(["undo"]);
+    let is_beside = || {
+        let names = fs::read_dir(&house.vault).unwrap();
+        names
+            .filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().contains("swap"))
+            .count()
+    };
+    wait_for("the old text beside", || is_beside() == 1);
+    house.write("a.md", slots(&["ONE", "two", "three", "saved meanwhile"]));
+    fs::remove_file(&held).unwrap();
+    assert_eq!(undo.wait().unwrap().code(), Some(0));
+    let expected = slots(&["one", "two", "three", "saved meanwhile"]);
+    assert_eq!(fs::read_to_string(house.at("a.md")).unwrap(), expected);
+    assert_eq!(is_beside(), 0);
+    house.settle_and_check();
+    let causes =
+        house.git(["log", "-3", "--format=%(trailers:key=Remd-Cause,valueonly,separator=)"]);
+    assert_eq!(causes.lines().collect::<Vec<_>>(), ["undo", "edit", "edit"]);
+}
+
+#[test]
+fn a_note_a_folder_and_what_is_deleted_come_back() {
+    let house = House::open();
+    house.write("f/a.md", "a, old\n");
+    house.write("f/b.md", "b, old\n");
+    house.settle();
+    house.git(["tag", "before"]);
+    house.write("f/a.md", "a, new\n");
+    house.write("f/new.md", "new\n");
+    fs::remove_file(house.at("f/b.md")).unwrap();
+    house.settle();
+    fs::rename(house.at("f/a.md"), house.at("moved.md")).unwrap();
+    house.settle();
+    let said = house.run(["restore", "f/b.md"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "create f/b.md\n"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("f/b.md")).unwrap(), "b, old\n");
+    // Under the name that it has now.
+    let said = house.run(["restore", "moved.md", "--at", "before"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "update moved.md\n"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("moved.md")).unwrap(), "a, old\n");
+    let said = house.run(["restore", "f", "--at", "before", "--exactly"]);
+    assert_eq!(said.stdout, "create f/a.md\ndelete f/new.md\n", "{}", said.stderr);
+    let cause = house.git(["log", "-1", "--format=%(trailers:key=Remd-Cause,valueonly)"]);
+    assert_eq!(cause.trim(), "restore");
+    assert_eq!(house.run(["restore", "f", "--at", "before"]).code, 1);
+    for (args, part) in [
+        (vec!["restore", "never.md"], "No such note or folder"),
+        (vec!["restore", "f/a.md"], "--at"),
+        (vec!["restore", "moved.md", "--at", "no such moment"], "No such"),
+        (vec!["restore", "../x.md", "--at", "before"], "no path in the vault"),
+        (vec!["restore", "."], "Which version"),
+    ] {
+        let said = house.run(&args);
+        assert_eq!(said.code, 2, "{args:?}: {}", said.stderr);
+        assert!(said.stderr.contains(part), "{args:?}: {}", said.stderr);
+    }
+    let head = house.git(["rev-parse", "HEAD"]);
+    let said = house.run(["restore", house.vault.to_str().unwrap(), "--at", "before", "--exactly"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(house.git(["diff", "--stat", "before", "HEAD"]), "");
+    assert_eq!(house.run(["undo"]).code, 0);
+    assert_eq!(house.git(["diff", "--stat", head.trim(), "HEAD"]), "");
+    house.settle_and_check();
+}
+
+#[test]
+fn names_of_any_bytes_go_and_come_back() {
+    let house = House::open();
+    let names: [&[u8]; 4] =
+        [b"line\nbreak.md", b"q\"uote\\.md", b"not utf-8 \xff.md", "日記 🔥.md".as_bytes()];
+    house.write("start.md", "start\n");
+    house.settle();
+    for name in names {
+        house.write(name, "text\n");
+    }
+    house.settle();
+    let said = house.run(["undo"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(said.stdout.lines().count(), 4, "a name forges no line: {}", said.stdout);
+    assert_eq!(house.head_paths(), [b"start.md".to_vec()]);
+    for name in names {
+        use std::os::unix::ffi::OsStrExt as _;
+        let said = house.run([std::ffi::OsStr::new("restore"), std::ffi::OsStr::from_bytes(name)]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert_eq!(fs::read(house.at(name)).unwrap(), b"text\n");
+    }
+    house.settle_and_check();
+}
+
+#[test]
+fn where_nothing_may_be_written_that_is_said_and_nothing_is() {
+    let house = House::open();
+    house.write("a.md", "one\n");
+    house.settle();
+    house.write("a.md", "two\n");
+    house.settle();
+    assert_eq!(house.run(["pause"]).code, 0);
+    let said = house.run(["undo"]);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(said.stderr.contains("remd resume"), "{}", said.stderr);
+    assert_eq!(house.run(["resume"]).code, 0);
+    fs::write(house.vault.join(".git/MERGE_HEAD"), house.git(["rev-parse", "HEAD"])).unwrap();
+    let said = house.run(["undo", "HEAD"]);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(said.stderr.contains("merge"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("a.md")).unwrap(), "two\n");
+    fs::remove_file(house.vault.join(".git/MERGE_HEAD")).unwrap();
+    assert_eq!(house.run(["undo"]).code, 0);
+    house.settle_and_check();
+}
