@@ -353,6 +353,13 @@ impl Talk {
         self.stderr.so_far()
     }
 
+    /// Closes the pipes, and gives what the child has said on its standard error to its end.
+    pub fn last_words(mut self, grace: Duration) -> Vec<u8> {
+        (self.to, self.from) = (None, None);
+        let stderr = std::mem::replace(&mut self.stderr, Drain::new(None::<File>, 0));
+        stderr.take(clock::now() + grace).0
+    }
+
     /// Closes the pipes and gives the child `grace` to end by itself.
     pub fn end(mut self, grace: Duration) {
         self.to = None;

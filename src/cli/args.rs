@@ -3,6 +3,7 @@
 //! Pure. **Invariant:** every command's first sentence says what it does for the person.
 
 mod change;
+mod evidence;
 mod past;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use change::{RestoreArgs, UndoArgs};
+pub use evidence::BlameArgs;
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 
 /// A memory agent that lives in the filesystem: every edit a commit, every question a file.
@@ -84,6 +86,10 @@ pub enum Command {
     ///
     /// As a new commit. Notes that came later stay; what is not committed yet is committed first.
     Restore(RestoreArgs),
+    /// Who wrote each line of a note: its commit, cause, job, session and source
+    ///
+    /// Renames are followed, and text that was moved between notes.
+    Blame(BlameArgs),
     /// Let held deletions through
     Accept(Accept),
     /// Stop committing, without stopping the agent

@@ -14,6 +14,7 @@ use crate::config::Dirs;
 use crate::serve::Request;
 
 pub mod args;
+mod blame;
 mod change;
 pub mod eval;
 pub mod find;
@@ -68,6 +69,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Diff(args) => past::diff(&vault()?, args),
         Command::Undo(args) => change::undo(&vault()?, &dirs, args),
         Command::Restore(args) => change::restore(&vault()?, &dirs, args),
+        Command::Blame(args) => blame::blame(&vault()?, args),
         Command::Accept(args) => status::accept(&served()?, &dirs, args),
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),

@@ -9,6 +9,7 @@
 //! **Not here:** when to look (`watch`), what a note means (`vault`), remotes.
 
 mod apply;
+mod blame;
 mod bulk;
 mod busy;
 mod candidates;
@@ -82,6 +83,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use apply::{Applied, ApplyError};
+pub use blame::{Blame, BlameError, Origin, Source, Writer, split_lines};
 pub use busy::Operation;
 pub use draft::{Draft, FileState, LONGEST_DRAFT};
 pub use drivers::Limits;

@@ -7,6 +7,7 @@
 //! and comes in as a parameter.
 
 pub mod as_of;
+pub mod blame;
 pub mod changed;
 pub mod graph;
 pub mod links;

@@ -201,6 +201,40 @@ pub fn c_quoted(path: &VaultPath) -> Cow<'_, str> {
     out.into()
 }
 
+/// The bytes of a path that Git has printed: what stands in double quotes without them and its
+/// escapes, everything else as it is.
+pub fn c_unquoted(printed: &[u8]) -> Vec<u8> {
+    let inside = printed.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\""));
+    let Some(mut rest) = inside else { return printed.to_vec() };
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'\\' {
+            out.push(*byte);
+            continue;
+        }
+        let octal = rest.get(..3).and_then(|it| std::str::from_utf8(it).ok());
+        if let Some(byte) = octal.and_then(|it| u8::from_str_radix(it, 8).ok()) {
+            out.push(byte);
+            rest = &rest[3..];
+            continue;
+        }
+        let Some((letter, after)) = rest.split_first() else { break };
+        rest = after;
+        out.push(match letter {
+            b'a' => 7,
+            b'b' => 8,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => b'\r',
+            other => *other,
+        });
+    }
+    out
+}
+
 fn push_octal(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
         // Writing to a String cannot fail.
@@ -239,6 +273,19 @@ mod tests {
         for hex in ["", "6", "6g", "2e2e", "2f61", "é"] {
             assert_eq!(VaultPath::from_hex(hex), None, "{hex:?}");
         }
+    }
+
+    #[test]
+    fn what_git_prints_is_read_back() {
+        for path in ["a.md", "it's \"q\".md", "two\nlines.md", "back\\slash", "日記.md", "tab\t.md"]
+        {
+            let path = VaultPath::new(path).unwrap();
+            assert_eq!(c_unquoted(c_quoted(&path).as_bytes()), path.as_bytes());
+        }
+        let odd = VaultPath::new(b"bad\xff\x01.md").unwrap();
+        assert_eq!(c_unquoted(c_quoted(&odd).as_bytes()), odd.as_bytes());
+        assert_eq!(c_unquoted(b"\"\\a\\b\\v\\f\\r\""), [7, 8, 11, 12, 13]);
+        assert_eq!(c_unquoted(b"\"cut\\"), b"\"cut\\");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod adopt;
 mod beyond;
+mod blame;
 mod cases;
 mod commands;
 mod corpus;
