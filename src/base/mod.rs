@@ -16,6 +16,7 @@ pub mod lock;
 pub mod mapped;
 pub mod memory;
 pub mod process;
+pub mod random;
 pub mod sink;
 pub mod store;
 pub mod trouble;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::cli::report::{self, CliError, Exit};
-use crate::config::keys::{KEYS, Level};
+use crate::config::keys::KEYS;
 use crate::config::{Dirs, Source};
 use crate::daemon::settings;
 
@@ -29,7 +29,7 @@ pub fn list(vault: Option<&Path>, dirs: &Dirs, json: bool) -> Result<Exit, CliEr
                     "key": key.name,
                     "value": value,
                     "source": source.text(),
-                    "level": if key.level == Level::User { "user" } else { "vault" },
+                    "level": key.level.name(),
                     "used": key.is_used(),
                 })
             })

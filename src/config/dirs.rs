@@ -22,7 +22,7 @@ pub struct Dirs {
     pub config: PathBuf,
     /// `$XDG_STATE_HOME/remd`: run records.
     pub state: PathBuf,
-    /// `$XDG_DATA_HOME/remd`: models.
+    /// `$XDG_DATA_HOME/remd`: models, what was allowed.
     pub data: PathBuf,
     /// `$XDG_RUNTIME_DIR/remd`: sockets. Without that variable `/run/user/<uid>/remd`, and where
     /// that is not ours either, `run` below the state folder.
@@ -69,6 +69,16 @@ impl Dirs {
     /// The user's settings file.
     pub fn user_settings(&self) -> PathBuf {
         self.config.join("config.yaml")
+    }
+
+    /// What looks like a credential in `vault` (a path without symlinks) and was allowed.
+    pub fn allowed_secrets(&self, vault: &Path) -> PathBuf {
+        self.data.join("secrets").join(format!("{}.json", hash_of(vault)))
+    }
+
+    /// The key of this machine's fingerprints of credentials.
+    pub fn secrets_key(&self) -> PathBuf {
+        self.data.join("secrets/key")
     }
 
     /// Where the agent that serves `vault` (a path without symlinks, which need not exist any more)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::address;
+use crate::secrets::Policy;
 use crate::vault::Layout;
 
 /// Who may set a key.
@@ -15,8 +16,21 @@ use crate::vault::Layout;
 pub enum Level {
     /// The vault's `remd.yaml`, or the user.
     Vault,
+    /// The user; the vault's `remd.yaml` may only make it stricter.
+    Stricter,
     /// Only the user: what names commands, endpoints, keys or paths outside.
     User,
+}
+
+impl Level {
+    /// For programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vault => "vault",
+            Self::Stricter => "stricter",
+            Self::User => "user",
+        }
+    }
 }
 
 /// A setting of the table.
@@ -66,6 +80,8 @@ pub struct Settings {
     pub hold_count: usize,
     /// … if they are also at least this share (0..=1) of all notes.
     pub hold_share: f64,
+    /// What becomes of a file with something that looks like a credential.
+    pub secrets: Policy,
     /// Above how many vectors a graph of neighbours says where to look.
     pub ann_above: usize,
     /// The vault of commands that name none.
@@ -199,7 +215,11 @@ pub const KEYS: &[Key] = &[
     key!("memory.max_images", Vault, "5"),
     key!("resource.without_model", Vault, "extract"),
     key!("resource.images", Vault, "false"),
-    key!("secrets.policy", Vault, "off"),
+    key!("secrets.policy", Stricter, "hold", |s, v| {
+        let policy = Policy::named(v);
+        let names = Policy::ALL.map(Policy::name).join("`, `");
+        policy.map(|it| s.secrets = it).ok_or_else(|| format!("one of `{names}`"))
+    }),
     key!("jobs.host", Vault, ""),
     // What embeds: a provider where one is configured, else the model on board; or one by its name.
     key!("search.model", User, "auto", |_, v| match v.trim() {
@@ -264,6 +284,7 @@ impl Default for Settings {
             max_file: 100_000_000,
             hold_count: 20,
             hold_share: 0.5,
+            secrets: Policy::Hold,
             ann_above: ANN_ABOVE,
             default_vault: None,
             mount_path: None,

@@ -237,6 +237,11 @@ impl Loaded {
                         "{origin}: `{name}` is ignored: only your own config.yaml may set it"
                     ));
                 }
+                Lookup::Known(key)
+                    if key.level == Level::Stricter && source == Source::VaultFile =>
+                {
+                    self.tighten(key, &value, &origin)?;
+                }
                 Lookup::Known(key) => self.set(key, &value, source.clone(), &origin)?,
                 Lookup::Family(_) => {}
                 Lookup::Unknown(nearest) => {
@@ -246,6 +251,30 @@ impl Loaded {
                 }
             }
         }
+        Ok(())
+    }
+}
+
+impl Loaded {
+    /// Takes what the vault's file says where it is stricter than what the user's says.
+    fn tighten(&mut self, key: &'static Key, value: &str, origin: &str) -> Result<(), LoadError> {
+        let before = self.settings.clone();
+        let source = self.sources.get(key.name).cloned();
+        self.set(key, value, Source::VaultFile, origin)?;
+        if self.settings.secrets > before.secrets {
+            return Ok(());
+        }
+        if self.settings.secrets < before.secrets {
+            let (name, now) = (key.name, before.secrets.name());
+            self.warnings.push(format!(
+                "{origin}: `{name}: {value}` is ignored: a vault may only make it stricter than `{now}`"
+            ));
+        }
+        self.settings = before;
+        match source {
+            Some(source) => self.sources.insert(key.name, source),
+            None => self.sources.remove(key.name),
+        };
         Ok(())
     }
 }
@@ -293,6 +322,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::secrets::Policy;
 
     fn check(user: &str, vault: &str, overrides: &[&str]) -> Result<Loaded, LoadError> {
         let dir = tempfile::tempdir().unwrap();
@@ -322,6 +352,35 @@ mod tests {
         assert_eq!(loaded.settings.mount_path, None);
         assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
         assert!(check("", "metadata_dir: ../../out\n", &[]).is_err());
+    }
+
+    #[test]
+    fn a_vault_may_only_tighten_the_secrets_policy() {
+        let check = |user: &str, vault: &str, overrides: &[&str]| {
+            let loaded = check(user, vault, overrides).unwrap();
+            let source = loaded.sources.get("secrets.policy").cloned();
+            (loaded.settings.secrets, source, loaded.warnings.len())
+        };
+        let (user, vault) = (Some(Source::UserFile), Some(Source::VaultFile));
+        assert_eq!(check("", "", &[]), (Policy::Hold, None, 0));
+        assert_eq!(check("", "secrets: {policy: off}\n", &[]), (Policy::Hold, None, 1));
+        assert_eq!(check("", "secrets.policy: warn\n", &[]), (Policy::Hold, None, 1));
+        assert_eq!(check("secrets.policy: warn\n", "", &[]), (Policy::Warn, user.clone(), 0));
+        let tightened = check("secrets.policy: warn\n", "secrets.policy: hold\n", &[]);
+        assert_eq!(tightened, (Policy::Hold, vault.clone(), 0));
+        let loosened = check("secrets.policy: warn\n", "secrets.policy: off\n", &[]);
+        assert_eq!(loosened, (Policy::Warn, user.clone(), 1));
+        let same = check("secrets.policy: warn\n", "secrets.policy: warn\n", &[]);
+        assert_eq!(same, (Policy::Warn, user, 0));
+        let mine = check("", "secrets.policy: hold\n", &["secrets.policy=off"]);
+        assert_eq!(mine, (Policy::Off, Some(Source::Override), 0), "the user has the last word");
+        let err = super::tests::check("secrets.policy: perhaps\n", "", &[]).unwrap_err();
+        assert!(err.to_string().contains("`off`, `warn`, `hold`"), "{err}");
+        // A word that YAML takes for another one is that all the same.
+        assert_eq!(
+            super::tests::check("secrets:\n  policy: off\n", "", &[]).unwrap().settings.secrets,
+            Policy::Off
+        );
     }
 
     #[test]

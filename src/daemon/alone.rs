@@ -9,9 +9,10 @@ use std::path::Path;
 
 use crate::base::lock::DirLock;
 use crate::config::{Dirs, Settings};
+use crate::daemon::allowing;
 use crate::daemon::boot::{BootError, MountWish, filter, take_lock};
 use crate::daemon::changing::{self, Meant, NotChanged};
-use crate::history::{Cause, CauseKind, History, Look, Reader, Snapshot};
+use crate::history::{Cause, CauseKind, History, Look, Options, Reader, Snapshot};
 use crate::render::changed::Changed;
 use crate::serve::protocol::Wish;
 use crate::watch;
@@ -32,19 +33,22 @@ pub fn commit_once(
         taken => taken?,
     };
     let kind = if adopting { CauseKind::Adopt } else { CauseKind::Edit };
-    let (_, snapshot) = committed(vault, &lock, settings, kind, progress)?;
+    let (_, snapshot) = committed(vault, dirs, &lock, settings, kind, progress)?;
     Ok(snapshot.head.map(|it| it.subject))
 }
 
 /// Commits all that is on disk, and gives the history.
 fn committed(
     vault: &Path,
+    dirs: &Dirs,
     _lock: &DirLock,
     settings: &Settings,
     kind: CauseKind,
     progress: impl Fn(usize, usize) + Send + 'static,
 ) -> Result<(History, Snapshot), BootError> {
-    let mut history = History::open(vault, &super::options(settings))?;
+    let secrets = allowing::secrets(dirs, vault, settings);
+    let options = Options { secrets, ..super::options(settings) };
+    let mut history = History::open(vault, &options)?;
     history.on_progress(progress);
     let filter = filter(settings, &MountWish::Off, vault);
     let mut ignores = history.ignores()?;
@@ -68,7 +72,7 @@ pub fn change(
         return Ok(rehearsed(vault, wish));
     }
     let lock = take_lock(vault, dirs)?;
-    let (mut history, _) = committed(vault, &lock, settings, CauseKind::Edit, |_, _| {})?;
+    let (mut history, _) = committed(vault, dirs, &lock, settings, CauseKind::Edit, |_, _| {})?;
     Ok(changing::change(&mut history, wish, &mut |_| {}).map(|it| it.0))
 }
 

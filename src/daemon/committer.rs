@@ -7,6 +7,7 @@
 //! in the ledger; whatever fails is tried again, with growing pauses, until it is well.
 
 mod change;
+pub mod leaks;
 mod outcome;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,15 +15,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::base::{clock, fault};
+use crate::daemon::allowing::Allowing;
 use crate::daemon::cause::Backoff;
 use crate::daemon::house::House;
 use crate::daemon::intake::{Ask, Flushed, Moment, Wake};
 use crate::daemon::problems::Level;
 use crate::daemon::returned::Lookout;
 use crate::daemon::unseen::{self, Filtering};
-use crate::history::{
-    Cause, CauseKind, History, Kept, Look, Operation, Options, Snapshot, SnapshotError,
-};
+use crate::history::{Cause, CauseKind, History, Kept, Look, Operation, Snapshot, SnapshotError};
 use crate::render::status::Committing;
 use crate::vault::VaultPath;
 use crate::watch::{self, Filter, Hints, Settle, Skip};
@@ -67,6 +67,8 @@ pub struct Committer {
     lookout: Lookout,
     /// Whether the first commit of this agent adopts what was there.
     adopting: bool,
+    /// What a person allowed although it looks like a credential.
+    allowing: Allowing,
     /// What stays out of the commits, and why.
     kept_out: BTreeMap<VaultPath, Kept>,
     /// Which of it waits for a filter that is at work, and since when.
@@ -107,6 +109,7 @@ impl Committer {
             reread: Backoff::new(MIN_REREAD, MAX_REREAD),
             lookout: Lookout::default(),
             adopting,
+            allowing: Allowing::default(),
             kept_out: BTreeMap::new(),
             filtering: Filtering::default(),
             skipped: BTreeMap::new(),
@@ -119,10 +122,11 @@ impl Committer {
     pub fn run(mut self) {
         loop {
             let settings = self.house.settings.get();
-            let stop = self.house.children.clone();
-            self.history.set_options(Options { stop, ..super::options(&settings) });
+            self.take_options();
             let look_again = self.look_again();
             let wake = self.house.intake.wait(settings.quiet, settings.max_wait, look_again);
+            // Somebody may have changed them, and asks for what follows from it.
+            self.take_options();
             if matches!(wake, Wake::Stop) {
                 if !self.house.intake.is_paused() {
                     self.turn(Hints::everything(), Moment::Quiet);

@@ -28,7 +28,7 @@ use crate::search::contexts::Contexts;
 use crate::search::{self, Leave, Look, Query, QueryError, Rerank, Results};
 use crate::serve::socket::{Caller, Handler};
 use crate::serve::{Answer, Form, Request};
-use crate::watch::Watcher;
+use crate::watch::{Hints, Settle, Watcher};
 
 mod change;
 mod mount;
@@ -73,6 +73,7 @@ impl Desk {
 
     /// Reads the settings again; keeps the last good ones where that fails.
     pub fn reload(&self) -> Answer {
+        let policy = self.house.settings.get().secrets;
         match settings::reload(&self.house) {
             Ok(Reloaded { layout_moved, warnings }) => {
                 let mut said = if layout_moved {
@@ -85,6 +86,11 @@ impl Desk {
                     said.push_str(&format!("\nwarning: {warning}"));
                 }
                 tracing::info!("settings read again");
+                if self.house.settings.get().secrets != policy {
+                    // The committer looks again at what is held.
+                    let hints = Hints { git: true, ..Hints::default() };
+                    self.house.hint(hints, Settle::at(clock::now()));
+                }
                 // The indexer looks whether another model is meant.
                 self.house.ledger.update(|_| {});
                 Answer::Done { said, paths: Vec::new() }

@@ -237,10 +237,15 @@ impl Indexer {
 
     /// The notes at the newest edits, and in folders that are new.
     fn newest(&self, layout: &Layout) -> BTreeMap<VaultPath, Found> {
-        let named = Arc::clone(&self.house.ledger.get().named);
+        let ledger = self.house.ledger.get();
+        let named = Arc::clone(&ledger.named);
         let mut finds = Finds { layout, names: MOST_NAMES, found: Vec::new() };
         for (turn, path) in self.house.intake.newest_edits(&named, MOST_PLACES) {
             self.add_notes(path, turn, &mut finds);
+        }
+        // What is held for what looks like a credential may wait for long.
+        for path in ledger.leaking.iter().take(MOST) {
+            self.add_notes(path.clone(), 0, &mut finds);
         }
         // A folder may be named beside what is in it.
         finds.found.sort_by_key(|it| it.newness);

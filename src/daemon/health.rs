@@ -7,14 +7,15 @@
 use std::path::Path;
 
 use crate::base::{clock, sink};
+use crate::daemon::committer::leaks::policy_line;
 use crate::daemon::house::{House, Ledger, MountState, Progress, Shelf};
 use crate::daemon::problems::Level;
 use crate::index::{GraphState, IndexView};
 use crate::mount;
 use crate::render::counted;
 use crate::render::status::{
-    Agent, AtWork, Head, Index, Mount, NextVectors, Pending, Problem, Reindexing, Status, Troubled,
-    VectorGraph, Vectors, Watch,
+    Agent, AtWork, Head, Index, Leak, Mount, NextVectors, Pending, Problem, Reindexing, Status,
+    Troubled, VectorGraph, Vectors, Watch,
 };
 use crate::vault::remedy;
 use crate::watch::{WatchMode, WatchStats};
@@ -24,9 +25,6 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// Commits are counted up to here.
 const MOST_COUNTED: usize = 1000;
-
-/// The policy on credentials, until there is one.
-pub const SECRETS: &str = "off (credentials in notes are committed like any text)";
 
 /// How many held paths are named; the rest is counted.
 const HELD_EXAMPLES: usize = 5;
@@ -127,7 +125,8 @@ pub fn status(house: &House) -> Status {
             watches: watch.as_ref().map_or(0, |it| it.watches),
             watch_limit: watch.and_then(|it| it.limit).map(|it| it.watches),
         },
-        secrets: SECRETS.to_owned(),
+        secrets: policy_line(house.settings.get().secrets).to_owned(),
+        leaks: Vec::clone(&ledger.leaks),
         problems,
         ..Status::default()
     };
@@ -429,6 +428,9 @@ fn verdict(status: &Status, progress: Option<Progress>, looked: bool) -> (String
             many => format!("{many} deletions are"),
         };
         ("held", format!("{deletions} held back until you decide"))
+    } else if let Some(leak) = status.leaks.iter().find(|it| it.held) {
+        let Leak { path, line, .. } = leak;
+        ("held", format!("`{path}` is held: line {line} looks like a credential"))
     } else if let Some(problem) = worst("warning") {
         ("degraded", problem.what.clone())
     } else if status.agent.paused {

@@ -20,7 +20,7 @@ use crate::daemon::settings::Checker;
 use crate::history::{Head, Reader};
 use crate::index::{IndexView, NextSpace};
 use crate::mount::Tally;
-use crate::render::status::{AtWork, Committing, KeptOut};
+use crate::render::status::{AtWork, Committing, KeptOut, Leak};
 use crate::vault::VaultPath;
 use crate::watch::{Hints, Settle, WatchStats};
 
@@ -82,6 +82,10 @@ pub struct Ledger {
     pub waiting_for: Option<String>,
     // Shared, as every page asks for the ledger: these can be as many as the notes.
     pub kept_out: Arc<Vec<KeptOut>>,
+    /// What is held for what looks like a credential.
+    pub leaks: Arc<Vec<Leak>>,
+    /// Which files that are.
+    pub leaking: Arc<BTreeSet<VaultPath>>,
     /// What is not looked into.
     pub skipped: Arc<Vec<KeptOut>>,
     /// Which of it a filter is at work on.

@@ -3,6 +3,7 @@
 //! Owns every thread. `boot` is the order of starting; stopping is its reverse.
 
 mod allowance;
+pub mod allowing;
 pub mod alone;
 pub mod boot;
 pub mod builder;
@@ -44,7 +45,7 @@ pub mod unseen;
 
 use crate::config::Settings;
 use crate::daemon::problems::{Level, Problems};
-use crate::history::{HoldPolicy, Look, Options};
+use crate::history::{HoldPolicy, Look, Options, Secrets};
 use crate::vault::VaultPath;
 use crate::watch::{Scan, Skip, filter};
 
@@ -56,6 +57,7 @@ pub fn options(settings: &Settings) -> Options {
     Options {
         max_file: settings.max_file,
         hold_deletions: HoldPolicy { count: settings.hold_count, share: settings.hold_share },
+        secrets: Secrets { policy: settings.secrets, ..Secrets::default() },
         host: host(),
         excluded: vec![settings.layout.metadata.clone(), settings.layout.agent.clone()],
         ignored: filter::ignore_lines().chain(OBSIDIAN.map(str::to_owned)).collect(),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::base::trouble::{Trouble, told};
 use crate::base::{clock, fs, lock};
 use crate::config::{Dirs, Settings};
+use crate::daemon::committer::leaks::policy_line;
 use crate::daemon::problems::Level;
 use crate::daemon::{cause, changes, ground, health, looks, models, pages, reranking, settings};
 use crate::embed::Embedder;
@@ -415,7 +416,8 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
         index,
         mount,
         watch,
-        secrets: health::SECRETS.to_owned(),
+        secrets: policy_line(settings.secrets).to_owned(),
+        leaks: Vec::new(),
         problems,
     }
 }

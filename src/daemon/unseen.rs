@@ -63,9 +63,13 @@ pub fn listed<W: std::fmt::Display>(all: &BTreeMap<VaultPath, W>) -> Vec<KeptOut
 /// So many paths a problem names.
 const NAMED: usize = 5;
 
-/// Names what stays out of the commits. A filter that is at work is no trouble.
+/// Names what stays out of the commits. A filter that is at work is no trouble, and what is held
+/// for a credential has a problem of its own.
 pub fn report_kept_out(problems: &Problems, kept_out: &BTreeMap<VaultPath, Kept>) {
-    let troubles = || kept_out.iter().filter(|it| !matches!(it.1, Kept::Filtering { .. }));
+    let is_trouble = |it: &Kept| {
+        !matches!(it, Kept::Filtering { .. } | Kept::Secret { .. } | Kept::WaitsFor { .. })
+    };
+    let troubles = || kept_out.iter().filter(|it| is_trouble(it.1));
     let Some((path, why)) = troubles().next() else { return problems.clear("kept-out") };
     let alike = |it: &Kept| std::mem::discriminant(it) == std::mem::discriminant(why);
     let (what, remedy) = match troubles().count() {

@@ -4,7 +4,11 @@
 
 use std::borrow::Cow;
 
+use crate::secrets::Finding;
 use crate::vault::VaultPath;
+
+/// So many findings are named of one file.
+const NAMED: usize = 3;
 
 /// Why a path is kept out of the branch.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +47,10 @@ pub enum Kept {
     Filter { why: String, remedy: &'static str },
     /// A hook changes it each time it runs, and does not stage it.
     Hook,
+    /// It has what looks like a credential, is new and not allowed.
+    Secret { findings: Vec<Finding> },
+    /// It was renamed to what is kept out.
+    WaitsFor { path: VaultPath },
 }
 
 impl std::fmt::Display for Kept {
@@ -65,6 +73,17 @@ impl std::fmt::Display for Kept {
             Self::Filtering { name } => write!(f, "the filter `{name}` is at work"),
             Self::Filter { why, .. } => f.write_str(why),
             Self::Hook => f.write_str("it changes each time the hook `pre-commit` runs"),
+            Self::Secret { findings } => {
+                f.write_str("looks like it holds a credential")?;
+                for (at, finding) in findings.iter().take(NAMED).enumerate() {
+                    write!(f, "{} {finding}", if at == 0 { ":" } else { ";" })?;
+                }
+                match findings.len().saturating_sub(NAMED) {
+                    0 => Ok(()),
+                    more => write!(f, "; and {more} more"),
+                }
+            }
+            Self::WaitsFor { path } => write!(f, "renamed to `{path}`, which is kept out"),
         }
     }
 }
@@ -95,6 +114,14 @@ impl Kept {
                 )
                 .into();
             }
+            Self::Secret { findings } => {
+                let line = findings.first().map_or(1, |it| it.line);
+                return format!(
+                    "Take it out of the file, and change it where it is used if others may have \
+                     seen it; if it is none: `remd secrets allow {path}:{line}`."
+                )
+                .into();
+            }
             Self::SkipWorktree => return unmark("--no-skip-worktree").into(),
             Self::AssumeUnchanged => return unmark("--no-assume-unchanged").into(),
             Self::TooLarge { .. } => "Raise `commit.max_file`, or list it in `.gitignore`.",
@@ -116,6 +143,7 @@ impl Kept {
             Self::Filtering { .. } => "It goes by itself when the filter is done.",
             Self::Filter { remedy, .. } => remedy,
             Self::Hook => "It is committed now and then; let the hook `git add` what it changes.",
+            Self::WaitsFor { .. } => "It goes with the file that it was renamed to.",
         })
     }
 }

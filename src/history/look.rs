@@ -34,6 +34,7 @@ use crate::history::objects::{TreeView, may_stand_in_a_tree};
 use crate::history::on_disk::{Disk, Ways};
 use crate::history::place::Place;
 use crate::history::seen::{Seen, is_swapped};
+use crate::secrets::{self, Finding, Policy};
 use crate::vault::VaultPath;
 
 /// Reads of one file before it is left for the next snapshot.
@@ -86,6 +87,8 @@ pub(super) struct Findings {
     pub written: Vec<ObjectId>,
     /// To be looked at again without a hint, and how long from now.
     pub later: BTreeMap<VaultPath, Duration>,
+    /// What looks like a credential in what changed.
+    pub leaks: BTreeMap<VaultPath, Vec<Finding>>,
 }
 
 /// What reading a file gave.
@@ -116,6 +119,8 @@ pub(super) struct Looker<'a> {
     bulk: Bulk<'a>,
     /// New contents taken so far.
     contents: usize,
+    /// What looks like a credential in the content that was read last.
+    leaks: Vec<Finding>,
     findings: Findings,
 }
 
@@ -172,6 +177,7 @@ impl<'a> Looker<'a> {
             ways: Ways::new(place, index),
             bulk: Bulk::new(repo),
             contents: 0,
+            leaks: Vec::new(),
             findings: Findings::default(),
         })
     }
@@ -275,7 +281,7 @@ impl<'a> Looker<'a> {
             }
             Disk::File(_) | Disk::Link(_) => {
                 let was = entry.map(|it| it.stat);
-                if let Some((new, seen)) = self.read(path, rela, disk, is_tracked)? {
+                if let Some((new, seen)) = self.read_once(path, rela, disk, is_tracked)? {
                     if Some(new) == in_head {
                         if was != Some(seen.stat()) {
                             self.findings.refresh.insert(path.clone(), (new, seen));
@@ -284,6 +290,10 @@ impl<'a> Looker<'a> {
                         let seen = Some(seen);
                         let touched = Touched { old: in_head, new: Some(new), seen, was };
                         self.findings.changes.insert(path.clone(), touched);
+                        if !self.leaks.is_empty() {
+                            let leaks = std::mem::take(&mut self.leaks);
+                            self.findings.leaks.insert(path.clone(), leaks);
+                        }
                     }
                 }
             }
@@ -365,6 +375,32 @@ impl<'a> Looker<'a> {
         let entry = self.index.entry(rela)?;
         let version = (entry.id, kind_of(entry.mode)?);
         self.is_clean(&entry, seen).then_some(version)
+    }
+
+    /// The same as [`Self::read`]; what looks like it holds a credential is read once, as every
+    /// look asks for it.
+    fn read_once(
+        &mut self,
+        path: &VaultPath,
+        rela: &BStr,
+        disk: Disk,
+        is_tracked: bool,
+    ) -> Result<Option<(Version, Seen)>, GitError> {
+        self.leaks.clear();
+        if self.options.secrets.policy == Policy::Hold
+            && let Disk::File(seen) = &disk
+            && let Some((version, leaks)) = self.marked.leaks.of(path, seen)
+            && self.repo.has_object(version.0)
+        {
+            self.leaks = leaks.to_vec();
+            return Ok(Some((version, *seen)));
+        }
+        let read = self.read(path, rela, disk, is_tracked)?;
+        if let (Some((version, seen)), false) = (&read, self.leaks.is_empty()) {
+            let leaks = self.leaks.clone();
+            self.marked.leaks.remember(path.clone(), *seen, *version, leaks);
+        }
+        Ok(read)
     }
 
     /// The version on disk, written as a blob; `None` where the findings say why not.
@@ -494,6 +530,9 @@ impl<'a> Looker<'a> {
         }
         let in_head = self.head.file(rela)?.is_some_and(|it| it.1 == id);
         if !in_head && self.index.entry(rela).is_none_or(|it| it.id != id) {
+            if self.options.secrets.policy == Policy::Hold {
+                self.leaks = secrets::scan(rela, &bytes);
+            }
             self.bulk.write(bytes)?;
             self.contents += 1;
         }

@@ -243,7 +243,9 @@ impl History {
                 let in_head = in_head.map(|(kind, id)| (id, kind));
                 match findings.changes.get(&path) {
                     // Only what the disk has too: anything else would be undone by the next look.
-                    Some(touched) if touched.new == wanted => {
+                    Some(touched)
+                        if touched.new == wanted && !findings.leaks.contains_key(&path) =>
+                    {
                         batch.changes.insert(path, touched.clone());
                         is_other = true;
                     }

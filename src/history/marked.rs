@@ -11,6 +11,7 @@ use gix::index::entry::{Flags, Mode};
 
 use crate::history::index_image::Entry;
 use crate::history::kept::Kept;
+use crate::history::leaks::Known;
 use crate::history::look::Version;
 use crate::history::seen::Seen;
 use crate::vault::VaultPath;
@@ -37,20 +38,25 @@ pub(super) fn mark(entry: &Entry<'_>, is_sparse_checkout: bool) -> Option<Kept> 
 
 /// What such files were found to hold: their entries keep an old stat, and every look asks.
 #[derive(Debug, Default)]
-pub(super) struct Contents(BTreeMap<VaultPath, (Seen, Version)>);
+pub(super) struct Contents {
+    marked: BTreeMap<VaultPath, (Seen, Version)>,
+    /// The same of what looks like it holds a credential.
+    pub leaks: Known,
+}
 
 impl Contents {
     /// The content, if the file still is the one that was read.
     pub fn of(&self, path: &VaultPath, seen: &Seen) -> Option<Version> {
-        self.0.get(path).filter(|it| it.0.is_same(seen)).map(|it| it.1)
+        self.marked.get(path).filter(|it| it.0.is_same(seen)).map(|it| it.1)
     }
 
     pub fn remember(&mut self, path: VaultPath, seen: Seen, version: Version) {
-        self.0.insert(path, (seen, version));
+        self.marked.insert(path, (seen, version));
     }
 
     /// Other settings may turn the same file into another content.
     pub fn forget(&mut self) {
-        self.0.clear();
+        self.marked.clear();
+        self.leaks.forget();
     }
 }

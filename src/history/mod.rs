@@ -32,6 +32,7 @@ mod index_image;
 mod index_sum;
 mod index_trees;
 mod kept;
+mod leaks;
 mod lineage;
 mod lock;
 mod log;
@@ -93,6 +94,7 @@ pub use grep::Needle;
 pub use held::HoldPolicy;
 pub use ignores::Ignores;
 pub use kept::Kept;
+pub use leaks::Secrets;
 pub use lock::HeldLock;
 pub use log::{Cut, LogEntry, LogFilter, LogWalk, PathStat};
 pub use message::CauseKind;
@@ -127,6 +129,7 @@ pub struct Options {
     /// New files over this many bytes stay out.
     pub max_file: u64,
     pub hold_deletions: HoldPolicy,
+    pub secrets: Secrets,
     /// Stands for this machine in `refs/remd/wip/<host>` and in mail addresses.
     pub host: String,
     /// Folders of the vault that are never committed.
@@ -146,6 +149,7 @@ impl Default for Options {
         Self {
             max_file: 100_000_000,
             hold_deletions: HoldPolicy::default(),
+            secrets: Secrets::default(),
             host: "localhost".to_owned(),
             excluded: vec!["mem_metadata".to_owned(), "mem_agent".to_owned()],
             ignored: vec![format!("{TEMP_PREFIX}*")],

@@ -152,6 +152,8 @@ impl History {
         }
         let mut aside = findings.aside;
         aside.extend(self.calm(&mut batch, &mut snapshot));
+        let leaking = self.hold_leaks(&mut batch, findings.leaks, &mut snapshot)?;
+        aside.extend(leaking.versions);
         let tangled = self.untangle(&mut batch, &head)?;
         snapshot.kept_out.extend(tangled.iter().map(|path| (path.clone(), Kept::Staged)));
 
@@ -176,7 +178,8 @@ impl History {
             Err(err) => return Err(err),
         }
         snapshot.held = self.held.clone();
-        self.unsettled.settle(unsettled.into_iter().chain(tangled));
+        let unsettled = unsettled.into_iter().chain(tangled).chain(leaking.paths);
+        self.unsettled.settle(unsettled);
         let head = read_head(&self.repo)?;
         self.keep_wip(&head, &aside, batch.written)?;
         Ok(snapshot)

@@ -8,6 +8,7 @@ mod filters;
 mod guests;
 mod held;
 mod index;
+mod leaks;
 mod marked;
 mod model;
 mod model_people;

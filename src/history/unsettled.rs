@@ -152,5 +152,6 @@ impl Kept {
         use Kept::{AssumeUnchanged, Derived, NestedRepository, SkipWorktree, Staged};
         matches!(self, Staged | Self::Unmerged | NestedRepository | Self::Submodule)
             || matches!(self, Derived | SkipWorktree | AssumeUnchanged)
+            || matches!(self, Self::Secret { .. } | Self::WaitsFor { .. })
     }
 }

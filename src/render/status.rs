@@ -9,6 +9,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+mod at_work;
+mod leak;
+
+pub use at_work::{AtWork, Committing};
+pub use leak::Leak;
+
 use crate::base::clock::age_text;
 use crate::render::{counted, json_page, markdown_escaped};
 use crate::vault::path::escape;
@@ -31,7 +37,11 @@ pub struct Status {
     pub index: Index,
     pub mount: Mount,
     pub watch: Watch,
+    /// The policy on what looks like a credential, for people.
     pub secrets: String,
+    /// What looks like a credential and is not allowed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaks: Vec<Leak>,
     pub problems: Vec<Problem>,
 }
 
@@ -83,53 +93,6 @@ pub struct Pending {
     /// Why there may be edits that nobody has seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<String>,
-}
-
-/// Something of the user's own that is done around a commit.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct AtWork {
-    /// ``the hook `pre-commit` ``.
-    pub what: String,
-    /// The file that waits for it, where it is about one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// How many other files wait for the same.
-    #[serde(default)]
-    pub more: usize,
-    pub since: i64,
-    /// Whether edits wait for it: those of `post-commit` do not.
-    pub is_waited_for: bool,
-}
-
-impl AtWork {
-    /// ``the filter `x` is at work on `n.md` for 12 s``.
-    pub fn text(&self, now: i64) -> String {
-        let mut text = format!("{} is at work", self.what);
-        if let Some(path) = &self.path {
-            text.push_str(&format!(" on `{}`", one_line(path)));
-        }
-        if self.more > 0 {
-            text.push_str(&format!(" (and {})", counted(self.more, "other file", "other files")));
-        }
-        format!("{text} for {}", age(self.since, now))
-    }
-}
-
-/// A commit of very many files under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Committing {
-    pub done: usize,
-    pub all: usize,
-    /// Whether it is the first one, of what was there before the agent.
-    pub adopting: bool,
-}
-
-impl Committing {
-    /// `adopting 42,000 of 100,000 files`.
-    pub fn text(&self) -> String {
-        let what = if self.adopting { "adopting" } else { "committing" };
-        format!("{what} {} of {} files", grouped(self.done), grouped(self.all))
-    }
 }
 
 /// A number as people read it: `100,000`.

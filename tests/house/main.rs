@@ -51,6 +51,7 @@ mod reach;
 mod refused;
 mod reindex;
 mod scale;
+mod secrets;
 mod semantics;
 mod service;
 mod settings;

@@ -55,16 +55,20 @@ impl Committer {
         let flushed = Flushed {
             committed: filtering.is_empty(),
             waiting_for,
-            needs_person: !held.is_empty(),
+            needs_person: !held.is_empty() || self.is_leak_held(),
             accepted: Vec::new(),
         };
         unseen::report_stranded(&self.house.problems, &self.history);
         unseen::report_identity(&self.house.problems, &self.history);
         unseen::report_kept_out(&self.house.problems, &self.kept_out);
+        self.report_leaks();
+        let leaks = self.leaks();
+        let leaking = self.leaking();
         self.house.ledger.update(|ledger| {
             ledger.reach(head);
             ledger.waiting_for = None;
             ledger.kept_out = Arc::new(kept_out);
+            (ledger.leaks, ledger.leaking) = (Arc::new(leaks), Arc::new(leaking));
             ledger.filtering_paths = filtering.iter().map(|it| 1 + it.more).sum();
             ledger.skipped = Arc::new(skipped);
             ledger.filtering = filtering;
