@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use change::{RestoreArgs, UndoArgs};
+pub use change::{CheckpointArgs, ForgetArgs, RestoreArgs, UndoArgs};
 pub use evidence::BlameArgs;
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 
@@ -90,6 +90,12 @@ pub enum Command {
     ///
     /// Renames are followed, and text that was moved between notes.
     Blame(BlameArgs),
+    /// Delete a note, or every line that holds some words, so that no job writes it again
+    ///
+    /// A new commit that `remd undo` takes back. History keeps it: `remd purge` erases.
+    Forget(ForgetArgs),
+    /// Give this moment a name, for `at/NAME/` and `--at NAME`; without one list them
+    Checkpoint(CheckpointArgs),
     /// Let held deletions through
     Accept(Accept),
     /// Stop committing, without stopping the agent

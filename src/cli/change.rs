@@ -71,7 +71,12 @@ fn moment(reader: &Reader, text: &str) -> Result<crate::vault::CommitId, CliErro
 }
 
 /// By the agent, or here where none runs.
-fn ask(vault: &Path, dirs: &Dirs, wish: Wish, dry_run: bool) -> Result<Changed, CliError> {
+pub(super) fn ask(
+    vault: &Path,
+    dirs: &Dirs,
+    wish: Wish,
+    dry_run: bool,
+) -> Result<Changed, CliError> {
     let request = Request::Change { wish: wish.clone(), dry_run };
     match status::ask_agent(vault, dirs, &request, LIMIT) {
         Ok(Answer::Changed(changed)) => Ok(*changed),
@@ -92,7 +97,7 @@ fn ask(vault: &Path, dirs: &Dirs, wish: Wish, dry_run: bool) -> Result<Changed, 
     }
 }
 
-fn print(changed: &Changed, verb: Verb, json: bool) -> Result<Exit, CliError> {
+pub(super) fn print(changed: &Changed, verb: Verb, json: bool) -> Result<Exit, CliError> {
     match json {
         true => report::data(changed.json())?,
         false => {

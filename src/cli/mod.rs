@@ -18,6 +18,7 @@ mod blame;
 mod change;
 pub mod eval;
 pub mod find;
+mod forget;
 pub mod log;
 mod look;
 pub mod models;
@@ -70,6 +71,8 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Undo(args) => change::undo(&vault()?, &dirs, args),
         Command::Restore(args) => change::restore(&vault()?, &dirs, args),
         Command::Blame(args) => blame::blame(&vault()?, args),
+        Command::Forget(args) => forget::forget(&vault()?, &dirs, args),
+        Command::Checkpoint(args) => forget::checkpoint(&vault()?, &dirs, args),
         Command::Accept(args) => status::accept(&served()?, &dirs, args),
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),

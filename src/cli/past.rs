@@ -309,7 +309,11 @@ fn head(reader: &Reader) -> Result<Side, CliError> {
 }
 
 /// Whether a path is in the vault, on disk or committed.
-fn is_there(vault: &Path, reader: &Reader, given: &str) -> Result<bool, CliError> {
+pub(super) fn is_there(
+    vault: &Path,
+    reader: &Reader,
+    given: impl AsRef<OsStr>,
+) -> Result<bool, CliError> {
     let Ok(path) = vault_path(vault, given) else { return Ok(false) };
     if fs::lstat_if_there(&vault.join(path.as_path()))?.is_some() {
         return Ok(true);

@@ -7,11 +7,13 @@
 
 use crate::base::trouble::told;
 use crate::history::{
-    Applied, ApplyError, Cause, CauseKind, History, Overlap, OverlapKind, Plan, ReadError, Reader,
-    Snapshot, SnapshotError, message,
+    Applied, ApplyError, Cause, CauseKind, FORGET, History, Overlap, OverlapKind, Plan, ReadError,
+    Reader, Snapshot, SnapshotError, message,
 };
 use crate::render::changed::{Changed, ChangedPath, Named, Outcome, Overlapping};
-use crate::serve::protocol::Wish;
+use crate::serve::protocol::{Forget, Wish};
+use crate::vault::forget::is_too_short;
+use crate::vault::path::escape;
 use crate::vault::{CommitId, VaultPath};
 
 /// Lines of an overlap that are shown.
@@ -67,17 +69,16 @@ pub struct Meant {
 enum Kind {
     Undo(Option<crate::history::Favor>),
     Restore { path: Option<VaultPath>, from: Option<VaultPath>, exactly: bool },
+    ForgetPath(VaultPath),
+    ForgetWords(String),
 }
 
 impl Meant {
     /// Finds out what is meant at `head`.
     pub fn find(reader: &Reader, head: CommitId, wish: &Wish) -> Result<Self, NotChanged> {
-        let path = |hex: &Option<String>| match hex {
-            None => Ok(None),
-            Some(hex) => match VaultPath::from_hex(hex) {
-                Some(path) => Ok(Some(path)),
-                None => Err(NotChanged::new("The path cannot be read", "Use the same remd.")),
-            },
+        let path = |hex: &str| {
+            let unread = || NotChanged::new("The path cannot be read", "Use the same remd.");
+            VaultPath::from_hex(hex).ok_or_else(unread)
         };
         match wish {
             Wish::Undo { what, favor } => {
@@ -86,7 +87,7 @@ impl Meant {
                 Ok(Self { commits, kind: Kind::Undo(*favor) })
             }
             Wish::Restore { path: hex, at, exactly } => {
-                let path = path(hex)?;
+                let path = hex.as_deref().map(path).transpose()?;
                 let (at, from) = match &path {
                     Some(path) => {
                         let source = reader.restore_source(head, path, *at);
@@ -97,6 +98,26 @@ impl Meant {
                 let kind = Kind::Restore { path, from, exactly: *exactly };
                 Ok(Self { commits: vec![at], kind })
             }
+            Wish::Forget(Forget::Path(hex)) => {
+                Ok(Self { commits: Vec::new(), kind: Kind::ForgetPath(path(hex)?) })
+            }
+            Wish::Forget(Forget::Words(words)) if is_too_short(words) => Err(NotChanged {
+                usage: true,
+                ..NotChanged::new(
+                    format!("`{}` stands everywhere", escape(words.as_bytes())),
+                    "Give more of what is to be forgotten.",
+                )
+            }),
+            Wish::Forget(Forget::Words(words)) => {
+                Ok(Self { commits: Vec::new(), kind: Kind::ForgetWords(words.clone()) })
+            }
+            Wish::Checkpoint { name, .. } => Err(NotChanged::new(
+                format!(
+                    "Would name the last commit `{}`; nothing is changed",
+                    escape(name.as_bytes())
+                ),
+                "Leave `--dry-run` away.",
+            )),
         }
     }
 
@@ -109,6 +130,8 @@ impl Meant {
             Kind::Restore { path, exactly, .. } => {
                 reader.plan_restore(head, self.commits[0], path.as_ref(), *exactly)
             }
+            Kind::ForgetPath(path) => reader.plan_forget_path(head, path),
+            Kind::ForgetWords(words) => reader.plan_forget_words(head, words),
         }
     }
 
@@ -124,6 +147,8 @@ impl Meant {
                 note: self.commits.iter().map(|it| format!("As of commit {it}.")).collect(),
                 ..Cause::edit()
             },
+            Kind::ForgetPath(_) => tombstone("path"),
+            Kind::ForgetWords(_) => tombstone("lines"),
         }
     }
 
@@ -202,6 +227,11 @@ impl Meant {
     }
 }
 
+/// A person's deletion that programs must respect.
+fn tombstone(what: &str) -> Cause {
+    Cause { trailers: vec![(FORGET.to_owned(), what.to_owned())], ..Cause::edit() }
+}
+
 fn overlapping(reader: &Reader, head: CommitId, overlap: &Overlap) -> Overlapping {
     let why = match &overlap.kind {
         OverlapKind::Lines(_) => "changed since",
@@ -245,6 +275,25 @@ pub fn change(
     let Some(head) = head else {
         return Err(NotChanged::new("There is no commit yet", "`remd up` makes the first one."));
     };
-    // Said before anything is changed: the last change may be one that is just committed.
+    if let Wish::Checkpoint { name, note } = wish {
+        return checkpoint(history, &reader, name, note).map(|it| (it, None));
+    }
+    // Found only now: the last change may be one that is just committed.
     Meant::find(&reader, head.commit, wish)?.carry_out(history, &reader, on_edit)
+}
+
+fn checkpoint(
+    history: &mut History,
+    reader: &Reader,
+    name: &str,
+    note: &str,
+) -> Result<Changed, NotChanged> {
+    let commit = history.checkpoint(name, note).map_err(|err| NotChanged {
+        message: told(&err),
+        hint: err.hint(),
+        usage: true,
+        needs_person: false,
+    })?;
+    let meant = Meant { commits: vec![commit], kind: Kind::Undo(None) };
+    Ok(Changed { commit: Some(commit), ..meant.told(reader, Outcome::Done, None) })
 }

@@ -5,6 +5,7 @@ mod coexist;
 mod commits;
 mod crash;
 mod filters;
+mod forget;
 mod guests;
 mod held;
 mod index;

@@ -72,6 +72,14 @@ struct Step {
 }
 
 impl Reader {
+    /// The name that a file with these bytes has in git.
+    pub(super) fn blob_of(&self, bytes: &[u8]) -> Result<BlobId, ReadError> {
+        let hash = self.repo.to_thread_local().object_hash();
+        let id = git("hash a note", gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes))?;
+        let no_id = || ReadError::NotFound { what: "blob", name: id.to_string() };
+        BlobId::from_bytes(id.as_bytes()).ok_or_else(no_id)
+    }
+
     /// How to take back what `commits` did, newest first, on top of `head`.
     ///
     /// `favor` says whose lines stand where later edits are on the same ones.
@@ -434,12 +442,7 @@ impl Work<'_> {
     }
 
     fn keep(&mut self, text: Vec<u8>) -> Result<BlobId, ReadError> {
-        let kind = gix::objs::Kind::Blob;
-        let id = gix::objs::compute_hash(self.repo.object_hash(), kind, &text);
-        let id = git("hash a note", id)?;
-        let Some(blob) = BlobId::from_bytes(id.as_bytes()) else {
-            return Err(ReadError::NotFound { what: "blob", name: id.to_string() });
-        };
+        let blob = self.reader.blob_of(&text)?;
         self.plan.fresh.insert(blob, text);
         Ok(blob)
     }

@@ -88,6 +88,29 @@ impl Reader {
         }
     }
 
+    /// The commits of this kind that nobody has taken back, newest first.
+    pub(super) fn standing(
+        &self,
+        head: CommitId,
+        is_wanted: &dyn Fn(&Parsed) -> bool,
+    ) -> Result<Vec<CommitId>, ReadError> {
+        let mut undone = BTreeSet::new();
+        self.commits(None, head, &mut |met| {
+            if undone.contains(&met.commit) {
+                return Some(false);
+            }
+            undone.extend(message::reverted(&met.parsed.body));
+            Some(is_wanted(met.parsed))
+        })
+    }
+
+    /// What a commit says.
+    pub(super) fn message(&self, commit: CommitId) -> Result<Parsed, ReadError> {
+        let repo = self.repo.to_thread_local();
+        let object = git("read a commit", repo.find_commit(reader::known(&repo, commit)?))?;
+        Ok(message::parse(git("read a commit", object.message_raw())?))
+    }
+
     /// Walks from `to` to what `from` has; `pick` takes a commit, passes over it, or (`None`) takes
     /// it and ends the walk.
     fn commits(

@@ -116,6 +116,9 @@ impl Changed {
     pub fn said(&self, verb: Verb) -> String {
         let files = counted(self.changes.len(), "file", "files");
         let mut said = match (self.outcome, self.commit) {
+            (Outcome::Done, Some(commit)) if verb == Verb::Checkpoint => {
+                return format!("It names commit {}.", commit.short());
+            }
             (Outcome::Done, commit) => {
                 let commit = commit.map(|it| format!(", as commit {}", it.short()));
                 format!("{} ({files}){}.", verb.done(&self.of), commit.unwrap_or_default())
@@ -155,6 +158,8 @@ impl Changed {
 pub enum Verb {
     Undo,
     Restore,
+    Forget,
+    Checkpoint,
 }
 
 impl Verb {
@@ -169,6 +174,8 @@ impl Verb {
                 format!("Brought back as of {} ({})", one.when, one.commit.short())
             }
             (Self::Restore, []) => "Brought back".to_owned(),
+            (Self::Forget, _) => "Forgotten".to_owned(),
+            (Self::Checkpoint, _) => "Named".to_owned(),
         }
     }
 
@@ -180,6 +187,7 @@ impl Verb {
                 format!("It is as it was on {} ({}).", one.when, one.commit.short())
             }
             (Self::Restore, []) => "Nothing is to be brought back.".to_owned(),
+            (Self::Forget | Self::Checkpoint, _) => "No note holds that.".to_owned(),
         }
     }
 }

@@ -93,6 +93,20 @@ pub enum Wish {
         /// Whether what came later goes.
         exactly: bool,
     },
+    /// Deletes so that no job brings it back.
+    Forget(Forget),
+    /// Names the moment.
+    Checkpoint { name: String, note: String },
+}
+
+/// What is to be forgotten.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Forget {
+    /// A note, or all below a folder, in hexadecimal.
+    Path(String),
+    /// Every line of a note that holds these words.
+    Words(String),
 }
 
 /// How an answer is written.

@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod conflict;
 pub mod decode;
 pub mod fold;
+pub mod forget;
 pub mod frontmatter;
 pub mod ids;
 pub mod lines;

@@ -219,3 +219,59 @@ fn where_nothing_may_be_written_that_is_said_and_nothing_is() {
     assert_eq!(house.run(["undo"]).code, 0);
     house.settle_and_check();
 }
+
+#[test]
+fn what_is_forgotten_goes_from_notes_and_search_and_a_lot_of_it_is_asked_about() {
+    let mut house = House::open();
+    house.write("digest/ann.md", "# Ann\n\n- Ann's locker code is 4711\n- she likes tea\n");
+    house.write("digest/bob.md", "# Bob\n\nBob holds the zebra record.\n");
+    house.write("digest/eve.md", "# Eve\n\nEve saw the zebra record.\n");
+    house.settle();
+    let dry = house.run(["forget", "locker CODE is 4711", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.stderr);
+    assert!(dry.stdout.contains("\n-- Ann's locker code is 4711\n"), "{}", dry.stdout);
+    let said = house.run(["forget", "locker CODE is 4711"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "update digest/ann.md\n"), "{}", said.stderr);
+    house.settle();
+    assert!(house.found_committed("locker").is_empty());
+    let (head, many) = (house.git(["rev-parse", "HEAD"]), ["forget", "zebra record"]);
+    let said = house.run(many);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(said.stderr.contains("--yes"), "{}", said.stderr);
+    assert_eq!(house.git(["rev-parse", "HEAD"]), head);
+    assert_eq!(house.run(["forget", "zebra record", "--yes"]).code, 0);
+    assert_eq!(house.run(many).code, 1, "nothing holds it any more");
+    assert_eq!(house.run(["forget", "ab"]).code, 2);
+    let said = house.run(["forget", "digest/bob.md"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "delete digest/bob.md\n"), "{}", said.stderr);
+    let listed = house.run(["forget", "--list"]);
+    assert_eq!((listed.code, listed.stdout.lines().count()), (0, 3), "{}", listed.stdout);
+    // Without an agent the same.
+    house.stop();
+    assert_eq!(house.run(["forget", "she likes tea"]).code, 0);
+    assert_eq!(house.run(["undo"]).code, 0);
+    assert_eq!(house.run(["forget", "--list"]).stdout.lines().count(), 3);
+    house.start();
+    house.settle_and_check();
+}
+
+#[test]
+fn a_moment_with_a_name_comes_back_by_it() {
+    let house = House::open();
+    assert_eq!(house.run(["checkpoint"]).code, 1);
+    house.write("a.md", "then\n");
+    // Not committed yet: the name is of what is on disk.
+    let said = house.run(["checkpoint", "then", "-m", "before the move"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    house.write("a.md", "now\n");
+    house.settle();
+    assert_eq!(house.git(["show", "then:a.md"]), "then");
+    assert_eq!(house.run(["restore", "a.md", "--at", "then"]).code, 0);
+    assert_eq!(fs::read_to_string(house.at("a.md")).unwrap(), "then\n");
+    let said = house.run(["checkpoint", "then"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("already"), "{}", said.stderr);
+    assert!(house.run(["checkpoint"]).stdout.starts_with("then  "));
+    assert_eq!(json(&house.run(["checkpoint", "--json"]).stdout)["checkpoints"][0]["name"], "then");
+    house.settle_and_check();
+}

@@ -45,3 +45,40 @@ pub struct RestoreArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// A note or folder, else words: every line of a note that holds them goes
+    #[arg(value_name = "TEXT|PATH", required_unless_present = "list")]
+    pub what: Option<OsString>,
+    /// Take it for words, also where there is a note of that name
+    #[arg(long)]
+    pub text: bool,
+    /// What is forgotten so far, with the commits to take back
+    #[arg(long, conflicts_with_all = ["what", "text", "yes", "dry_run"])]
+    pub list: bool,
+    /// Do it, also where many lines or notes go
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Show what would go, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckpointArgs {
+    /// The name; without one all that there are
+    pub name: Option<String>,
+    /// A sentence for the tag
+    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    pub message: String,
+    /// Say what would be named, and name nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
