@@ -5,6 +5,7 @@
 mod change;
 mod evidence;
 mod past;
+mod secrets;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 pub use change::{CheckpointArgs, ForgetArgs, RestoreArgs, UndoArgs};
 pub use evidence::BlameArgs;
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
+pub use secrets::{SecretsAllowArgs, SecretsCommand, SecretsListArgs, SecretsScanArgs};
 
 /// A memory agent that lives in the filesystem: every edit a commit, every question a file.
 #[derive(Debug, Parser)]
@@ -104,6 +106,9 @@ pub enum Command {
     Resume,
     /// Read the settings again, keeping the last good ones
     Reload,
+    /// What looks like a credential: held files, what is allowed, a look at the notes or the past
+    #[command(subcommand)]
+    Secrets(SecretsCommand),
     /// Make the index, or a part of it, anew; the old one answers meanwhile
     ///
     /// An agent does it in the background, one at a time; `remd status` says how far it is.

@@ -26,6 +26,7 @@ pub mod past;
 pub mod reindex;
 pub mod report;
 pub mod search;
+pub mod secrets;
 pub mod settings;
 pub mod status;
 pub mod up;
@@ -77,6 +78,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),
         Command::Reload => status::simple(&served()?, &dirs, Request::Reload, status::PROMPT),
+        Command::Secrets(command) => secrets::secrets(&served()?, &dirs, command),
         Command::Reindex(args) => reindex::reindex(&served()?, &dirs, args),
         Command::Unmount => up::unmount(named, &dirs, cli.quiet),
         Command::Config(ConfigCommand::List { json }) => {

@@ -1,8 +1,8 @@
 //! The order of starting, and its reverse.
 //!
 //! Takes a [`Plan`], gives a running [`Agent`]: lock → history → watcher, only collecting →
-//! committer (looks at everything first) → encoder → indexer → packer → socket → mount →
-//! ready. The main thread.
+//! committer (looks at everything first) → encoder → indexer → packer → auditor → socket →
+//! mount → ready. The main thread.
 //!
 //! **Invariant:** whatever was started is stopped in reverse, with a last look at the vault, also
 //! after a signal; the mount goes first, so that nobody hangs in it.
@@ -23,6 +23,7 @@ use crate::base::lock::{self, DirLock};
 use crate::base::process::Stop;
 use crate::base::trouble::{Trouble, told};
 use crate::config::{Dirs, Loaded, Settings};
+use crate::daemon::auditor::Auditor;
 use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
 use crate::daemon::encoder::Encoder;
@@ -145,6 +146,7 @@ pub struct Agent {
     encoder: Encoder,
     indexer: Option<(Indexer, JoinHandle<()>)>,
     packer: Option<Packer>,
+    auditor: Option<Auditor>,
     socket: Option<Socket>,
     keeper: Option<Keeper>,
     desk: Arc<Desk>,
@@ -209,6 +211,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
             head_since: clock::unix_seconds(),
             ..Ledger::default()
         }),
+        exposed: Latest::new(Arc::default()),
         shelf: Latest::new(Shelf::default()),
         watch: Latest::new(None),
         reindex: Reindex::default(),
@@ -243,6 +246,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         spawn("indexer", move || indexer.run())?
     };
     let packer = Packer::start(&house).map_err(BootError::Runtime)?;
+    let auditor = Auditor::start(&house).map_err(BootError::Runtime)?;
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade)));
     fault::hold("boot.listen");
     let socket = {
@@ -266,6 +270,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         encoder,
         indexer: Some((indexer, thread)),
         packer: Some(packer),
+        auditor: Some(auditor),
         socket: Some(socket),
         keeper,
         desk,
@@ -333,6 +338,9 @@ impl Agent {
             keeper.stop();
         }
         self.runtime.shutdown_timeout(Duration::from_secs(1));
+        if let Some(auditor) = self.auditor.take() {
+            auditor.stop();
+        }
         if let Some(packer) = self.packer.take() {
             packer.stop();
         }

@@ -126,7 +126,7 @@ pub fn status(house: &House) -> Status {
             watch_limit: watch.and_then(|it| it.limit).map(|it| it.watches),
         },
         secrets: policy_line(house.settings.get().secrets).to_owned(),
-        leaks: Vec::clone(&ledger.leaks),
+        leaks: ledger.leaks.iter().chain(&**house.exposed.get()).cloned().collect(),
         problems,
         ..Status::default()
     };

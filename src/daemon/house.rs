@@ -46,6 +46,8 @@ pub struct House {
     pub reader: Reader,
     /// The committer's word.
     pub ledger: Latest<Ledger>,
+    /// The auditor's word: what HEAD has that looks like a credential.
+    pub exposed: Latest<Arc<Vec<Leak>>>,
     /// The indexer's word.
     pub shelf: Latest<Shelf>,
     /// The watcher's word.

@@ -5,6 +5,7 @@
 mod allowance;
 pub mod allowing;
 pub mod alone;
+mod auditor;
 pub mod boot;
 pub mod builder;
 pub mod cause;
@@ -25,6 +26,7 @@ pub mod index_told;
 pub mod indexer;
 pub mod intake;
 pub mod keeper;
+pub mod leak_scan;
 mod looks;
 pub mod models;
 pub mod offline;

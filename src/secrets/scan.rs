@@ -44,6 +44,12 @@ impl std::fmt::Display for Finding {
 }
 
 impl Finding {
+    /// The same for the same credential found by the same rule. Never to be shown or kept: a short
+    /// password could be guessed by it.
+    pub fn identity(&self) -> [u8; 32] {
+        self.digest
+    }
+
     /// Whether both are the same credential, wherever they stand.
     pub fn is_same(&self, other: &Self) -> bool {
         self.digest == other.digest

@@ -78,6 +78,11 @@ fn a_file_with_a_credential_is_held_named_and_shown_nowhere() {
         house.run(["status", "-v"]).stderr,
         house.run(["log", "--json"]).stdout,
         house.run(["show", "HEAD"]).stdout,
+        house.run(["secrets", "list"]).stdout,
+        house.run(["secrets", "list", "--json"]).stdout,
+        house.run(["secrets", "scan"]).stdout,
+        house.run(["secrets", "scan", "--json"]).stdout,
+        house.run(["secrets", "scan", "-v", "-v"]).stderr,
         on_branches(&house),
         house.log(),
     ];
@@ -159,4 +164,136 @@ fn a_kill_at_any_point_leaves_it_held() {
         assert_eq!(house.git(["show", &format!("{refs}:a.md")]), text.trim_end(), "{fault}");
         assert!(!on_branches(&house).contains(&secret), "{fault}");
     }
+}
+
+#[test]
+fn what_is_allowed_is_committed_at_once_and_the_vault_cannot_allow_it() {
+    let mut house = House::open();
+    let (one, other) = (token('q'), token('z'));
+    house.write("a.md", format!("first {one}\nsecond {other}\n"));
+    must_decide(&house);
+    let dry = house.run(["secrets", "allow", "a.md:1", "--dry-run"]);
+    assert_eq!((dry.code, dry.stdout.lines().count()), (0, 1), "{}", dry.stderr);
+    must_decide(&house);
+    assert_eq!(house.run(["secrets", "allow", "a.md:7"]).code, 1, "nothing is in that line");
+    assert_eq!(house.run(["secrets", "allow", "--fingerprint", "beef"]).code, 2);
+    let said = house.run(["secrets", "allow", "a.md:1"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(
+        !said.stdout.contains(&one) && said.stdout.contains("a.md:1: github-pat"),
+        "{}",
+        said.stdout
+    );
+    must_decide(&house);
+    let list = house.run(["secrets", "list", "--json"]);
+    let list: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    assert_eq!(list["findings"].as_array().unwrap().len(), 1);
+    let fingerprint = list["findings"][0]["fingerprint"].as_str().unwrap().to_owned();
+    assert_eq!(house.run(["secrets", "allow", "--fingerprint", &fingerprint]).code, 0);
+    house.settle_and_check();
+    assert!(has_in_head(&house, "a.md"));
+    let list = house.run(["secrets", "list"]);
+    assert_eq!(list.stdout.matches("allowed").count(), 2, "{}", list.stdout);
+    assert_eq!(house.run(["secrets", "scan"]).code, 0, "all of it is allowed");
+
+    // It stays so over restarts, wherever it stands, and nothing of it lies in the vault.
+    house.stop();
+    house.start();
+    house.write("b.md", format!("once more {one}\n"));
+    house.settle_and_check();
+    let data = house.root().join("home/.local/share/remd/secrets");
+    let files: Vec<_> = fs::read_dir(&data).unwrap().map(|it| it.unwrap().path()).collect();
+    assert_eq!(files.len(), 2, "the key and the list of this vault");
+    let mut found = Vec::new();
+    having(&data, &one, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &fs::metadata(data.join("key")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+
+    // A list that cannot be read allows nothing, and that is said.
+    let list = files.iter().find(|it| it.extension().is_some_and(|it| it == "json")).unwrap();
+    fs::write(list, "{").unwrap();
+    house.write("c.md", format!("again {one}\n"));
+    must_decide(&house);
+    let problems = house.status()["problems"].to_string();
+    assert!(problems.contains("secrets-allowed"), "{problems}");
+    fs::remove_file(list).unwrap();
+}
+
+#[test]
+fn an_adopted_repository_keeps_what_it_has_and_is_told_so() {
+    let mut house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-q", "-b", "main"]);
+    let (old, new) = (token('q'), token('z'));
+    house.write("old.md", format!("of old: {old}\n"));
+    house.write("gone.md", format!("to go: {old}\n"));
+    house.write("plain.md", "nothing in it\n");
+    house.git(["add", "-A"]);
+    house.git(["commit", "-qm", "before"]);
+    house.write("new.md", format!("{new}\n"));
+    house.start();
+    must_decide(&house);
+    assert!(has_in_head(&house, "old.md") && !has_in_head(&house, "new.md"));
+    let committed = |house: &House| {
+        let status = house.status();
+        let leaks = status["leaks"].as_array().cloned().unwrap_or_default();
+        let paths = leaks.iter().filter(|it| it["held"] == false);
+        paths.map(|it| it["path"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    wait_for("what HEAD has to be named", || committed(&house) == ["gone.md", "old.md"]);
+    assert!(house.status()["problems"].to_string().contains("secrets-committed"));
+    let past = house.run(["secrets", "scan", "--history", "--json"]);
+    assert_eq!(past.code, 1, "{}", past.stderr);
+    assert!(!past.stdout.contains(&old[6..]) && past.stdout.contains("gone.md"));
+    // By a person's own commit as well; and it ends when HEAD has it no more, or it is allowed.
+    fs::remove_file(house.at("gone.md")).unwrap();
+    house.git(["add", "new.md"]);
+    house.git(["commit", "-qm", "I know"]);
+    wait_for("the person's commit to be named", || committed(&house) == ["new.md", "old.md"]);
+    house.settle();
+    assert_eq!(house.run(["secrets", "allow", "old.md"]).code, 0);
+    assert_eq!(house.run(["secrets", "allow", "new.md:1"]).code, 0);
+    wait_for("nothing to be named", || committed(&house).is_empty());
+    let problems = house.status()["problems"].to_string();
+    assert!(!problems.contains("secrets"), "{problems}");
+    // After a restart nothing is read again, and the same is known.
+    house.stop();
+    house.start();
+    house.settle_and_check();
+    assert!(committed(&house).is_empty());
+    assert!(house.at(".git/remd/looked-at").exists());
+}
+
+#[test]
+fn a_look_needs_no_agent_and_counts_only_what_is_not_ignored() {
+    let house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-q", "-b", "main"]);
+    let secret = token('q');
+    house.write(".gitignore", "private/\n*.key\n");
+    house.write("a.md", "nothing\n");
+    assert_eq!(house.run(["secrets", "scan"]).code, 0);
+    house.write("private/b.md", format!("{secret}\n"));
+    house.write("c.key", format!("{secret}\n"));
+    assert_eq!(house.run(["secrets", "scan"]).code, 0);
+    house.write("d/e.md", format!("\n{secret}\n"));
+    let said = house.run(["secrets", "scan"]);
+    assert_eq!(said.code, 1);
+    assert!(
+        said.stdout.starts_with("d/e.md:2: github-pat ghp_… (40 characters)"),
+        "{}",
+        said.stdout
+    );
+    assert_eq!(house.run(["secrets", "scan", "a.md"]).code, 0);
+    assert_eq!(house.run(["secrets", "scan", "d"]).code, 1);
+    assert_eq!(house.run(["secrets", "scan", "--history"]).code, 0, "it was never committed");
+    assert_eq!(house.run(["secrets", "allow", "d/e.md:2"]).code, 0);
+    assert_eq!(house.run(["secrets", "scan"]).code, 0);
+    // `remd init` holds as an agent does.
+    house.write("f.md", format!("{}\n", token('z')));
+    assert_eq!(house.run(["init", house.vault.to_str().unwrap()]).code, 0);
+    assert!(has_in_head(&house, "d/e.md") && !has_in_head(&house, "f.md"));
 }

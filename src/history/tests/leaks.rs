@@ -228,3 +228,65 @@ fn what_is_staged_is_the_person_s_and_a_lock_keeps_it_in_wip() {
     assert_eq!(held(&vault.snapshot_all()).len(), 1, "no longer theirs");
     assert!(!is_on_branch(&vault, &secret));
 }
+
+fn named(exposure: &Exposure) -> Vec<(String, usize)> {
+    exposure.found.iter().map(|it| (it.path.to_string(), it.finding.line)).collect()
+}
+
+#[test]
+fn the_past_is_looked_at_once_and_what_is_clean_is_remembered() {
+    let mut vault = Vault::new();
+    let (one, other) = (token('q'), token('z'));
+    vault.write("a.md", "clean\n");
+    vault.snapshot_all();
+    let commit = |vault: &Vault, path: &str, text: &str| {
+        vault.write(path, text);
+        vault.git(&["add", "-A"]);
+        vault.git(&["commit", "-qm", "by hand"]);
+        vault.git(&["rev-parse", "HEAD"]).trim().to_owned()
+    };
+    let first = commit(&vault, "a.md", &format!("clean\n{one}\n"));
+    commit(&vault, "a.md", &format!("clean\nmore\n{one}\n"));
+    let gone = commit(&vault, "a.md", "clean again\n");
+    vault.git(&["checkout", "-q", "-b", "side"]);
+    let side = commit(&vault, "b.md", &format!("{other}\n"));
+    vault.git(&["checkout", "-q", "main"]);
+    // What only our own references have is never pushed, and is no part of it.
+    vault.write("held.md", format!("{other}\n"));
+    assert_eq!(held(&vault.snapshot_all()).len(), 1);
+
+    let reader = vault.reader();
+    let mut all = Vec::new();
+    let mut tell = |done, of| {
+        all.push((done, of));
+        true
+    };
+    let exposure = reader.exposure(&Span::All, &mut Clean::default(), &mut tell).unwrap();
+    assert_eq!(
+        named(&exposure),
+        [("a.md".into(), 2), ("b.md".into(), 1)],
+        "once, by its first commit"
+    );
+    assert_eq!(exposure.found[0].commit.to_string(), first);
+    assert_eq!(exposure.found[1].commit.to_string(), side);
+    assert_eq!(exposure.commits, all.len());
+    assert_eq!(exposure.unread, []);
+    assert!(!format!("{exposure:?}").contains(&one[6..]));
+
+    let id = |hex: &str| reader.resolve(hex).unwrap();
+    let span = Span::Between { new: vec![id(&side)], known: vec![id(&gone)] };
+    let mut clean = reader.clean().unwrap();
+    let pushed = reader.exposure(&span, &mut clean, &mut |_, _| true).unwrap();
+    assert_eq!((named(&pushed), pushed.commits), (vec![("b.md".into(), 1)], 1));
+    let old = Span::Between { new: vec![id(&gone)], known: vec![] };
+    let before = reader.exposure(&old, &mut clean, &mut |_, _| true).unwrap();
+    assert_eq!(named(&before), [("a.md".into(), 2)]);
+    reader.keep_clean(&clean).unwrap();
+    let mut clean = reader.clean().unwrap();
+    let again = reader.exposure(&old, &mut clean, &mut |_, _| true).unwrap();
+    assert_eq!(named(&again), named(&before));
+    assert!(again.contents < before.contents, "only what has something is read again");
+    // Stopped in the middle: what was seen so far.
+    let none = reader.exposure(&Span::All, &mut Clean::default(), &mut |_, _| false).unwrap();
+    assert_eq!((none.commits, none.found.len()), (0, 0));
+}
