@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use change::{CheckpointArgs, ForgetArgs, RestoreArgs, UndoArgs};
-pub use evidence::BlameArgs;
+pub use evidence::{BlameArgs, WhyArgs};
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 pub use secrets::{SecretsAllowArgs, SecretsCommand, SecretsListArgs, SecretsScanArgs};
 
@@ -98,6 +98,8 @@ pub enum Command {
     Forget(ForgetArgs),
     /// Give this moment a name, for `at/NAME/` and `--at NAME`; without one list them
     Checkpoint(CheckpointArgs),
+    /// From a sentence or a line back to its evidence: commit, job run, input note, session message
+    Why(WhyArgs),
     /// Let held deletions through
     Accept(Accept),
     /// Stop committing, without stopping the agent

@@ -12,13 +12,17 @@ use crate::cli::report::{self, CliError, Exit};
 use crate::config::keys;
 use crate::history::{BlameError, Reader};
 use crate::render;
+use crate::vault::VaultPath;
 
 /// `remd blame PATH`.
 pub fn blame(vault: &Path, args: &BlameArgs) -> Result<Exit, CliError> {
     let limit = keys::duration(&args.timeout)
         .map_err(|wanted| CliError::new(format!("`--timeout` wants {wanted}")))?;
     let reader = open(vault)?;
-    let path = vault_path(vault, &args.path)?;
+    let path = match meant(vault, &reader, &args.path)? {
+        Some(path) => path,
+        None => vault_path(vault, &args.path)?,
+    };
     let until = clock::now() + limit;
     let at = reader.head().map_err(|err| explained(&reader, err.into()))?.map(|it| it.commit);
     let blame = reader
@@ -30,6 +34,27 @@ pub fn blame(vault: &Path, args: &BlameArgs) -> Result<Exit, CliError> {
     };
     report::data(page)?;
     Ok(if blame.partial.is_some() { Exit::Partial } else { Exit::Done })
+}
+
+/// The file that a person means, if there is one: from the current folder, or below the vault. Beside
+/// a vault `memory` that has a folder `memory` both may be meant by one name.
+pub(super) fn meant(
+    vault: &Path,
+    reader: &Reader,
+    given: &str,
+) -> Result<Option<VaultPath>, CliError> {
+    let head = reader.head()?.map(|it| it.commit);
+    let below = VaultPath::new(given.trim_end_matches('/')).ok();
+    for path in vault_path(vault, given).ok().into_iter().chain(below) {
+        let committed = match head {
+            Some(head) => reader.entry(head, &path)?.is_some(),
+            None => false,
+        };
+        if committed || reader.on_the_disk(&path)?.is_some() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// The error for a person.

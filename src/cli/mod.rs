@@ -30,6 +30,7 @@ pub mod secrets;
 pub mod settings;
 pub mod status;
 pub mod up;
+mod why;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
@@ -74,6 +75,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Blame(args) => blame::blame(&vault()?, args),
         Command::Forget(args) => forget::forget(&vault()?, &dirs, args),
         Command::Checkpoint(args) => forget::checkpoint(&vault()?, &dirs, args),
+        Command::Why(args) => why::why(&vault()?, &dirs, args),
         Command::Accept(args) => status::accept(&served()?, &dirs, args),
         Command::Pause => status::simple(&served()?, &dirs, Request::Pause, status::PROMPT),
         Command::Resume => status::simple(&served()?, &dirs, Request::Resume, status::PROMPT),

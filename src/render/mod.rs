@@ -17,6 +17,7 @@ pub mod readme;
 pub mod results;
 pub mod status;
 pub mod tags;
+pub mod why;
 
 pub use as_of::AsOf;
 

@@ -17,6 +17,7 @@ pub mod link;
 pub mod listing;
 pub mod note;
 pub mod outline;
+pub mod overlap;
 pub mod path;
 mod relation;
 pub mod remedy;

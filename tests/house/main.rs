@@ -62,6 +62,7 @@ mod told;
 mod users;
 mod waiting;
 mod watched;
+mod why;
 mod wild;
 mod words;
 mod workspaces;

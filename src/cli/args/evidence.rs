@@ -19,6 +19,19 @@ pub struct BlameArgs {
     pub json: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// A sentence of a note, in any spelling of marks, case and line breaks; or `PATH:LINE`, or `PATH`
+    #[arg(required = true, value_name = "SENTENCE|PATH[:LINE]")]
+    pub words: Vec<String>,
+    /// How long it may take
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    pub timeout: String,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `12`, `12,20`, `12,`, `,20`.
 fn lines(text: &str) -> Result<std::ops::RangeInclusive<u32>, String> {
     let number = |text: &str, otherwise: u32| match text.trim() {
