@@ -211,7 +211,10 @@ impl Reader {
         let trail = match from {
             Some(from) => {
                 let from = known(&repo, from)?;
-                Some(Trail::new(repo, &self.place, from, path)?)
+                // The whole vault needs no table: every commit is a step.
+                let is_narrow = path.is_some() || !self.place.prefix.is_empty();
+                let table = if is_narrow { self.table(&repo) } else { None };
+                Some(Trail::new(repo, &self.place, from, path, table)?)
             }
             None => None,
         };

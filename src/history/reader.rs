@@ -6,6 +6,8 @@
 //! **Invariant:** reads only objects and references, never the index, and the work tree only
 //! where a caller asks for it by name.
 
+use std::path::{Path, PathBuf};
+
 use gix::ObjectId;
 use gix::bstr::{BStr, BString, ByteSlice as _};
 use gix::objs::tree::EntryKind;
@@ -14,6 +16,7 @@ use crate::history::error::{GitError, ReadError, git};
 use crate::history::look::Version;
 use crate::history::message;
 use crate::history::objects::TreeView;
+use crate::history::path_log::Table;
 use crate::history::place::Place;
 use crate::history::snapshot::entry;
 use crate::history::{Head, commit_id, pointer, readable, shape, text};
@@ -25,6 +28,8 @@ use crate::vault::{BlobId, ChangeSet, CommitId, VaultPath};
 pub struct Reader {
     pub(super) repo: gix::ThreadSafeRepository,
     pub(super) place: Place,
+    /// Where the table of paths lies, if there is one.
+    pub(super) path_log: Option<PathBuf>,
 }
 
 /// One side of a difference.
@@ -39,7 +44,19 @@ pub enum Side {
 
 impl Reader {
     pub(super) fn new(repo: gix::ThreadSafeRepository, place: Place) -> Self {
-        Self { repo, place }
+        Self { repo, place, path_log: None }
+    }
+
+    /// The same, with a table of paths in this folder to look into; one that is not there, or does
+    /// not hold, costs time only.
+    pub fn with_path_log(mut self, folder: &Path) -> Self {
+        self.path_log = Some(folder.to_owned());
+        self
+    }
+
+    /// The table of paths.
+    pub(super) fn table(&self, repo: &gix::Repository) -> Option<Table> {
+        Table::open(self.path_log.as_deref()?, repo, &self.place)
     }
 
     /// Whether both are at the same place in their repository.

@@ -16,6 +16,7 @@ mod model_people;
 mod odd;
 mod packing;
 mod past;
+mod path_log;
 mod people;
 mod reading;
 mod refusals;

@@ -67,7 +67,7 @@ impl Reader {
     ) -> Result<Vec<PastVersion>, ReadError> {
         let repo = self.cached();
         let from = known(&repo, from)?;
-        let mut trail = Trail::new(repo.clone(), &self.place, from, Some(path))?;
+        let mut trail = Trail::new(repo.clone(), &self.place, from, Some(path), self.table(&repo))?;
         let mut versions = Vec::new();
         while versions.len() < limit {
             let Some(step) = trail.next()? else { break };
