@@ -67,7 +67,7 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Traverse(args) => look::traverse(&served()?, &dirs, args),
         Command::Graph(args) => look::graph(&served()?, &dirs, args),
         Command::Tags(args) => look::tags(&served()?, &dirs, args),
-        Command::Log(args) => past::log(&vault()?, args),
+        Command::Log(args) => past::log(&vault()?, &dirs, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),
         Command::Undo(args) => change::undo(&vault()?, &dirs, args),

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::base::{clock, fs, when};
 use crate::cli::args::{DiffArgs, LogArgs, Marks, ShowArgs};
 use crate::cli::report::{self, CliError, Exit};
-use crate::config::keys;
+use crate::config::{Dirs, keys};
+use crate::daemon::{chronicler, offline};
 use crate::history::{self, LogEntry, Needle, Reader, Side};
 use crate::render::past::{self, Session};
 use crate::vault::VaultPath;
@@ -22,9 +23,9 @@ use crate::vault::path::escape;
 const SLOP: usize = 200;
 
 /// `remd log [PATH]`.
-pub fn log(vault: &Path, args: &LogArgs) -> Result<Exit, CliError> {
+pub fn log(vault: &Path, dirs: &Dirs, args: &LogArgs) -> Result<Exit, CliError> {
     let wanted = Wanted::new(args)?;
-    let reader = open(vault)?;
+    let reader = open_with_table(vault, dirs)?;
     log_from(vault, &reader, args, &wanted).map_err(|err| explained(&reader, err))
 }
 
@@ -338,6 +339,12 @@ pub(super) fn open(vault: &Path) -> Result<Reader, CliError> {
             None => cli,
         }
     })
+}
+
+/// The same with the table of paths that an agent keeps.
+fn open_with_table(vault: &Path, dirs: &Dirs) -> Result<Reader, CliError> {
+    let layout = offline::settings(vault, dirs).layout;
+    Ok(open(vault)?.with_path_log(&chronicler::folder(vault, &layout)))
 }
 
 /// A path as the person gave it: below the vault, or from the current folder.

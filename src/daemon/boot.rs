@@ -1,8 +1,8 @@
 //! The order of starting, and its reverse.
 //!
 //! Takes a [`Plan`], gives a running [`Agent`]: lock → history → watcher, only collecting →
-//! committer (looks at everything first) → encoder → indexer → packer → auditor → socket →
-//! mount → ready. The main thread.
+//! committer (looks at everything first) → encoder → indexer → packer → auditor → chronicler →
+//! socket → mount → ready. The main thread.
 //!
 //! **Invariant:** whatever was started is stopped in reverse, with a last look at the vault, also
 //! after a signal; the mount goes first, so that nobody hangs in it.
@@ -24,6 +24,7 @@ use crate::base::process::Stop;
 use crate::base::trouble::{Trouble, told};
 use crate::config::{Dirs, Loaded, Settings};
 use crate::daemon::auditor::Auditor;
+use crate::daemon::chronicler::{self, Chronicler};
 use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
 use crate::daemon::encoder::Encoder;
@@ -147,6 +148,7 @@ pub struct Agent {
     indexer: Option<(Indexer, JoinHandle<()>)>,
     packer: Option<Packer>,
     auditor: Option<Auditor>,
+    chronicler: Option<Chronicler>,
     socket: Option<Socket>,
     keeper: Option<Keeper>,
     desk: Arc<Desk>,
@@ -204,7 +206,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         problems: Problems::default(),
         intake: Intake::default(),
         children,
-        reader: history.reader(),
+        reader: history.reader().with_path_log(&chronicler::folder(&vault, &settings.layout)),
         // Where it cannot be read, the first look says why.
         ledger: Latest::new(Ledger {
             head: history.head().ok().flatten(),
@@ -247,6 +249,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     };
     let packer = Packer::start(&house).map_err(BootError::Runtime)?;
     let auditor = Auditor::start(&house).map_err(BootError::Runtime)?;
+    let chronicler = Chronicler::start(&house).map_err(BootError::Runtime)?;
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade)));
     fault::hold("boot.listen");
     let socket = {
@@ -271,6 +274,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         indexer: Some((indexer, thread)),
         packer: Some(packer),
         auditor: Some(auditor),
+        chronicler: Some(chronicler),
         socket: Some(socket),
         keeper,
         desk,
@@ -343,6 +347,9 @@ impl Agent {
         }
         if let Some(packer) = self.packer.take() {
             packer.stop();
+        }
+        if let Some(chronicler) = self.chronicler.take() {
+            chronicler.stop();
         }
         drop(self.watcher.take());
         self.house.intake.stop();

@@ -11,6 +11,7 @@ pub mod builder;
 pub mod cause;
 pub mod changes;
 pub mod changing;
+pub mod chronicler;
 pub mod committer;
 pub mod create;
 pub mod desk;

@@ -170,7 +170,7 @@ impl Reader {
     fn deletion(&self, nodes: &mut Nodes, it: Candidate) -> Result<Option<Deletion>, ReadError> {
         let said = Said::of(&nodes.repo, it.commit)?;
         let told = message::renames(&said.parsed);
-        if told.iter().any(|(old, new)| *old == it.path && self.has(nodes, it.commit, new)) {
+        if told.iter().any(|(old, new)| *old == it.path && self.is_in(nodes, it.commit, new)) {
             return Ok(None);
         }
         for parent in nodes.read(it.commit)?.parents {
@@ -196,7 +196,7 @@ impl Reader {
         Ok(None)
     }
 
-    fn has(&self, nodes: &Nodes, commit: ObjectId, path: &VaultPath) -> bool {
+    fn is_in(&self, nodes: &Nodes, commit: ObjectId, path: &VaultPath) -> bool {
         let tree = tree_of(&nodes.repo, commit).ok();
         at(&nodes.repo, tree, self.place.rela(path).as_bstr()).is_ok_and(|it| it.is_some())
     }

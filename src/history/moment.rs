@@ -11,6 +11,7 @@ use gix::ObjectId;
 use crate::base::{clock, when};
 use crate::history::commit_id;
 use crate::history::error::{ReadError, git};
+use crate::history::path_log::Table;
 use crate::history::reader::{Reader, head};
 use crate::history::trail::Nodes;
 use crate::vault::CommitId;
@@ -38,33 +39,63 @@ impl Reader {
         }
         let now = clock::unix_seconds();
         match when::read(text, now) {
-            Some(stretch) => at_time(&repo, stretch.to, now, text),
+            Some(stretch) => self.at_time(&repo, stretch.to, now, text),
             None => Err(ReadError::NotFound { what: "revision or date", name: text.to_owned() }),
         }
     }
+
+    /// The last commit of HEAD's first parents that was made at `time` or before.
+    fn at_time(
+        &self,
+        repo: &gix::Repository,
+        time: i64,
+        now: i64,
+        text: &str,
+    ) -> Result<CommitId, ReadError> {
+        let no_commit = || ReadError::NotFound { what: "commit", name: "HEAD".to_owned() };
+        let head = head(repo)?.ok_or_else(no_commit)?;
+        if time >= now {
+            return Ok(head.commit);
+        }
+        let id = ObjectId::try_from(head.commit.as_bytes()).map_err(|_| no_commit())?;
+        let table = self.table(repo);
+        let mut nodes = Nodes::new(repo.clone())?;
+        let (mut next, mut begins) = (Some(id), head.time);
+        while let Some(id) = next {
+            if let Some(table) = &table
+                && let Some(number) = table.number(id)
+            {
+                match at_time_in(table, number, time) {
+                    Ok(found) => return commit_id(&found).ok_or_else(no_commit),
+                    Err(first) => begins = first,
+                }
+                break;
+            }
+            let node = nodes.read(id)?;
+            if node.time <= time {
+                return commit_id(&id).ok_or_else(no_commit);
+            }
+            begins = node.time;
+            next = node.parents.first().copied();
+        }
+        Err(ReadError::TooEarly {
+            moment: text.to_owned(),
+            begins: clock::local_text(begins),
+            is_shallow: git("read what a shallow clone left out", repo.is_shallow())?,
+        })
+    }
 }
 
-/// The last commit of HEAD's first parents that was made at `time` or before.
-fn at_time(repo: &gix::Repository, time: i64, now: i64, text: &str) -> Result<CommitId, ReadError> {
-    let no_commit = || ReadError::NotFound { what: "commit", name: "HEAD".to_owned() };
-    let head = head(repo)?.ok_or_else(no_commit)?;
-    if time >= now {
-        return Ok(head.commit);
-    }
-    let id = ObjectId::try_from(head.commit.as_bytes()).map_err(|_| no_commit())?;
-    let mut nodes = Nodes::new(repo.clone())?;
-    let (mut next, mut begins) = (Some(id), head.time);
-    while let Some(id) = next {
-        let node = nodes.read(id)?;
-        if node.time <= time {
-            return commit_id(&id).ok_or_else(no_commit);
+/// The same among the commits of a table; or when the first of them was made.
+fn at_time_in(table: &Table, from: u32, time: i64) -> Result<ObjectId, i64> {
+    let (mut next, mut begins) = (Some(from), i64::MAX);
+    while let Some(number) = next {
+        let Some(commit) = table.commits.get(number) else { break };
+        if commit.time <= time {
+            return Ok(commit.id);
         }
-        begins = node.time;
-        next = node.parents.first().copied();
+        begins = commit.time;
+        next = table.commits.parents(number).next();
     }
-    Err(ReadError::TooEarly {
-        moment: text.to_owned(),
-        begins: clock::local_text(begins),
-        is_shallow: git("read what a shallow clone left out", repo.is_shallow())?,
-    })
+    Err(begins)
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::house::House;
+use crate::house::{House, wait_for};
 
 /// A vault with commits and no agent: reading the past needs none.
 fn at_rest() -> House {
@@ -289,4 +289,36 @@ fn a_merge_shows_what_no_side_had() {
     let shown = house.run(["show"]).stdout;
     assert!(shown.contains("\nmerge of ") && shown.contains("+++ b/b.md"), "{shown}");
     assert_eq!(subjects(&house, ["b.md"]), ["side"]);
+}
+
+#[test]
+fn the_agent_keeps_a_table_of_paths_and_makes_it_anew_when_it_is_taken_away() {
+    let house = House::open();
+    house.write("a.md", "one\n");
+    house.settle();
+    house.write("b.md", "other\n");
+    house.settle();
+    let table = house.at("mem_metadata/path_log");
+    let size = || -> u64 {
+        let files = std::fs::read_dir(&table).into_iter().flatten().flatten();
+        files.filter_map(|it| Some(it.metadata().ok()?.len())).sum()
+    };
+    let grown_over = |least: u64| wait_for("the table of paths", || size() > least);
+    grown_over(300);
+    let log = house.run(["log", "a.md"]).stdout;
+    assert_eq!(log.lines().count(), 1, "{log}");
+    std::fs::remove_dir_all(&table).unwrap();
+    assert_eq!(house.run(["log", "a.md"]).stdout, log);
+    house.write("a.md", "two\n");
+    house.settle();
+    grown_over(400);
+    // Another history altogether: what was before is neither shown nor in the way.
+    house.git(["reset", "-q", "--hard", "HEAD~1"]);
+    house.settle();
+    assert_eq!(house.run(["log", "a.md"]).stdout, log);
+    house.write("a.md", "three\n");
+    house.settle();
+    let log = house.run(["log", "--all", "a.md"]).stdout;
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(house.status()["problems"].to_string().find("path-log").is_none());
 }

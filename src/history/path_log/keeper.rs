@@ -116,7 +116,13 @@ impl Keeper {
         let repo = self.reader.cached();
         let identity = Identity::of(&repo, &self.reader.place)?;
         let mut state = match self.state.take() {
-            Some(state) if state.manifest.identity == identity => state,
+            // Somebody may have taken the folder away meanwhile.
+            Some(state)
+                if state.manifest.identity == identity
+                    && Manifest::read(&self.dir)?.as_ref() == Some(&state.manifest) =>
+            {
+                state
+            }
             _ => self.load(&identity)?,
         };
         let head = known(&repo, head)?;

@@ -219,7 +219,7 @@ fn long_history(count: usize) -> Vault {
         )
         .unwrap();
         if n % 50 == 49 || n + 5 > count {
-            write!(stream, "D {name}\n").unwrap();
+            writeln!(stream, "D {name}").unwrap();
         }
     }
     let mut child = git_command(&vault.root, &["fast-import", "--quiet"])
@@ -256,6 +256,11 @@ fn a_table_grows_by_segments_and_is_the_same_as_one_made_at_once() {
         assert_eq!(told(&with_table(&vault, "anew"), path), plain, "{path}");
     }
     assert_eq!(deleted(&with_table(&vault, "kept")), deleted(&reader));
+    // The first commit is of 2026-05-28T20:26:40Z, one a minute.
+    for moment in ["2026-05-28T20:30:00Z", "2026-05-29T00:00Z", "2026-05-29T21:00Z", "2026-05-01"] {
+        let of = |reader: &Reader| reader.moment(moment).map_err(|err| err.to_string());
+        assert_eq!(of(&with_table(&vault, "kept")), of(&reader), "{moment}");
+    }
     let files = std::fs::read_dir(dir(&vault, "kept")).unwrap().count();
     assert!(files < 10, "{files} files");
 }
