@@ -12,7 +12,7 @@ use crate::config::{Dirs, Settings};
 use crate::daemon::allowing;
 use crate::daemon::boot::{BootError, MountWish, filter, take_lock};
 use crate::daemon::changing::{self, Meant, NotChanged};
-use crate::history::{Cause, CauseKind, History, Look, Options, Reader, Snapshot};
+use crate::history::{Cause, CauseKind, History, Kept, Look, Options, Reader, Snapshot};
 use crate::render::changed::Changed;
 use crate::serve::protocol::Wish;
 use crate::watch;
@@ -34,6 +34,9 @@ pub fn commit_once(
     };
     let kind = if adopting { CauseKind::Adopt } else { CauseKind::Edit };
     let (_, snapshot) = committed(vault, dirs, &lock, settings, kind, progress)?;
+    for (path, why) in snapshot.kept_out.iter().filter(|it| matches!(it.1, Kept::Secret { .. })) {
+        tracing::warn!("`{path}` is held off the branch: {why}. {}", why.hint(path));
+    }
     Ok(snapshot.head.map(|it| it.subject))
 }
 

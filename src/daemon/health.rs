@@ -125,7 +125,7 @@ pub fn status(house: &House) -> Status {
             watches: watch.as_ref().map_or(0, |it| it.watches),
             watch_limit: watch.and_then(|it| it.limit).map(|it| it.watches),
         },
-        secrets: policy_line(house.settings.get().secrets).to_owned(),
+        secrets: policy_line(house.settings.get().secrets),
         leaks: ledger.leaks.iter().chain(&**house.exposed.get()).cloned().collect(),
         problems,
         ..Status::default()

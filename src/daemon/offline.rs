@@ -416,7 +416,7 @@ pub fn status(vault: &Path, dirs: &Dirs, unreachable: Option<Unreachable>) -> St
         index,
         mount,
         watch,
-        secrets: policy_line(settings.secrets).to_owned(),
+        secrets: policy_line(settings.secrets),
         leaks: Vec::new(),
         problems,
     }

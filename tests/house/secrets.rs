@@ -118,6 +118,10 @@ fn a_reload_takes_another_policy_to_what_is_held() {
     wait_for("the commit", || has_in_head(&house, "a.md"));
     let status = house.status();
     assert!(status["secrets"].as_str().unwrap().starts_with("warn"), "{status}");
+    wait_for("the committed one to be named", || {
+        let leak = &house.status()["leaks"][0];
+        leak["path"] == "a.md" && leak["held"] == false
+    });
     // The vault may be stricter than its user, and never the other way round.
     house.write("remd.yaml", "secrets:\n  policy: hold\n");
     house.settle();
@@ -294,6 +298,8 @@ fn a_look_needs_no_agent_and_counts_only_what_is_not_ignored() {
     assert_eq!(house.run(["secrets", "scan"]).code, 0);
     // `remd init` holds as an agent does.
     house.write("f.md", format!("{}\n", token('z')));
-    assert_eq!(house.run(["init", house.vault.to_str().unwrap()]).code, 0);
+    let said = house.run(["init", house.vault.to_str().unwrap()]);
+    assert_eq!(said.code, 0);
+    assert!(said.stderr.contains("`f.md` is held off the branch"), "{}", said.stderr);
     assert!(has_in_head(&house, "d/e.md") && !has_in_head(&house, "f.md"));
 }

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 
 use crate::daemon::committer::Committer;
 use crate::daemon::problems::Level;
+use crate::embed::remote::sent_masked;
 use crate::history::{Kept, Options, Secrets};
 use crate::render::counted;
-use crate::render::status::Leak;
+use crate::render::status::{Leak, grouped};
 use crate::secrets::{Allowance, Finding, Policy};
 use crate::vault::VaultPath;
 
@@ -95,11 +96,19 @@ fn report_list(committer: &Committer) {
     }
 }
 
-/// The policy, for people.
-pub fn policy_line(policy: Policy) -> &'static str {
-    match policy {
+/// The policy, and what was kept from providers, for people.
+pub fn policy_line(policy: Policy) -> String {
+    let line = match policy {
         Policy::Hold => "hold (a file with what looks like a credential stays off the branch)",
         Policy::Warn => "warn (what looks like a credential is committed, and named)",
         Policy::Off => "off (credentials in notes are committed like any text)",
+    };
+    match sent_masked() {
+        0 => line.to_owned(),
+        1 => format!("{line}; 1 text was sent to a provider masked"),
+        many => format!(
+            "{line}; {} texts were sent to a provider masked",
+            grouped(usize::try_from(many).unwrap_or(usize::MAX))
+        ),
     }
 }

@@ -13,6 +13,7 @@
 mod answer;
 mod config;
 pub(super) mod fetch;
+mod outgoing;
 mod request;
 pub mod rerank;
 mod retry;
@@ -41,6 +42,7 @@ use answer::{Fault, Reply};
 use request::Credential;
 
 pub use config::{Backend, Config, ConfigError, Setup};
+pub use outgoing::sent_masked;
 pub use secret::Secret;
 
 /// A provider.
@@ -134,6 +136,7 @@ impl Remote {
             if text.trim().is_empty() {
                 slots[at] = Slot::Silent;
             } else {
+                outgoing::count(text);
                 waiting.push((at, self.prepare(text, purpose)));
             }
         }
@@ -358,12 +361,13 @@ impl Embedder for Remote {
 
     fn prepare<'a>(&self, text: &'a str, purpose: Purpose) -> (Cow<'a, str>, bool) {
         let most = self.config.max_input_length;
-        match self.identity.prefix(purpose) {
-            "" => {
+        // Before it is cut: half a credential is not known for one.
+        match (self.identity.prefix(purpose), outgoing::masked(text)) {
+            ("", Cow::Borrowed(text)) => {
                 let part = truncate::truncate(text, most);
                 (Cow::Borrowed(part), part.len() < text.len())
             }
-            prefix => {
+            (prefix, text) => {
                 let whole = format!("{prefix}{text}");
                 let part = truncate::truncate(&whole, most);
                 (Cow::Owned(part.to_owned()), part.len() < whole.len())

@@ -7,13 +7,14 @@
 //! **Invariant:** a call ends at its deadline; an answer that is no permutation of what was sent is
 //! none. No redirect is followed: the key goes to the address that the user wrote.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::config::check_url;
-use super::{RemoteError, Secret, chain, client};
+use super::{RemoteError, Secret, chain, client, outgoing};
 
 /// What of a text the server is sent, in characters.
 const MOST_CHARS: usize = 1500;
@@ -167,10 +168,13 @@ impl Reranker {
         let key = &self.config.api_key;
         let transport =
             |err: reqwest::Error| RerankError::Transport(key.scrub(&chain(&err.without_url())));
-        let documents: Vec<&str> = texts.iter().map(|it| beginning(it)).collect();
+        texts.iter().for_each(|it| outgoing::count(it));
+        let masked: Vec<Cow<'_, str>> = texts.iter().map(|it| outgoing::masked(it)).collect();
+        let documents: Vec<&str> = masked.iter().map(|it| beginning(it)).collect();
+        let query = outgoing::masked(query);
         let body = json!({
             "model": self.config.model_name,
-            "query": beginning(query),
+            "query": beginning(&query),
             "documents": documents,
         });
         let mut post = self
@@ -267,6 +271,14 @@ mod tests {
         assert_eq!(requests[0].headers["authorization"], "Bearer sk-1234");
         let sent = json!({"model": "m", "query": "why", "documents": ["a", "b", "c"]});
         assert_eq!(requests[0].body, sent);
+        let token = format!("gh{}_q7RtZ2mW9xKc4VbN8sLd3JfHg6PyTq1EuXoA", 'p');
+        let reranker = reranker(&server.url(), "");
+        let until = clock::now() + Duration::from_secs(20);
+        let texts = ["a", &format!("the key is {token}."), "c"];
+        assert!(reranker.order(&format!("what is {token}"), &texts, until).is_ok());
+        let sent = server.requests()[1].body.clone();
+        assert_eq!(sent["query"], "what is [masked github-pat]");
+        assert_eq!(sent["documents"][1], "the key is [masked github-pat].");
         assert_eq!(beginning(&"é".repeat(2000)).chars().count(), MOST_CHARS);
     }
 

@@ -569,3 +569,23 @@ fn https_has_a_client_of_its_own() {
         assert!(err.to_string().contains("certificate"), "{err}");
     }
 }
+
+#[test]
+fn a_credential_leaves_no_machine() {
+    let server = Server::start(|request, _| openai(request));
+    let remote = remote("openai", &server.url(), &[]);
+    let token = format!("gh{}_q7RtZ2mW9xKc4VbN8sLd3JfHg6PyTq1EuXoA", 'p');
+    let line = "q7RtZ2mW9xKc4VbN8sLd3JfHg6PyTq1EuXoA5iYwCzMkBvQnSrGhDpUeIlFjOa0T";
+    let key = format!("-----BEGIN RSA PRIVATE KEY-----\n{}", format!("{line}\n").repeat(20));
+    let before = sent_masked();
+    let texts_sent = ["clean", &format!("the key is {token}, says Ada"), &key];
+    let answer = embed(&remote, &texts_sent);
+    assert!(answer.slots.iter().all(|it| it.vector().is_some()), "{answer:?}");
+    remote.embed(&[&format!("where is {token}?")], Purpose::Query, soon());
+    let sent: Vec<String> = server.requests().iter().flat_map(|it| texts(&it.body)).collect();
+    assert!(sent.contains(&"clean".to_owned()), "{sent:?}");
+    assert!(sent.contains(&"the key is [masked github-pat], says Ada".to_owned()), "{sent:?}");
+    assert!(sent.contains(&"where is [masked github-pat]?".to_owned()), "{sent:?}");
+    assert!(!sent.join(" ").contains(&token[6..]) && !sent.join(" ").contains(line), "{sent:?}");
+    assert!(sent_masked() >= before + 3);
+}
