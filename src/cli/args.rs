@@ -4,6 +4,7 @@
 
 mod change;
 mod evidence;
+mod hook;
 mod past;
 mod secrets;
 
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use change::{CheckpointArgs, ForgetArgs, RestoreArgs, UndoArgs};
 pub use evidence::{BlameArgs, WhyArgs};
+pub use hook::{HookArgs, HookCommand, NotifyArgs};
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 pub use secrets::{SecretsAllowArgs, SecretsCommand, SecretsListArgs, SecretsScanArgs};
 
@@ -115,6 +117,14 @@ pub enum Command {
     ///
     /// An agent does it in the background, one at a time; `remd status` says how far it is.
     Reindex(ReindexArgs),
+    /// Git's hooks that tell the agent what a person does in Git
+    #[command(subcommand)]
+    Hook(HookCommand),
+    /// Tell the agent what Git did: what the hooks call
+    ///
+    /// Says nothing and always ends well, also where no agent runs; but for `pre-push`, which ends
+    /// with 1 where something is about to be pushed that stays on this machine.
+    Notify(NotifyArgs),
     /// Take down what a killed agent left mounted; a running agent unmounts when it stops
     Unmount,
     /// The settings, and where each comes from
@@ -141,6 +151,9 @@ pub struct Up {
     /// What the folders are called: `default` or `reme`; by default what is there
     #[arg(long, value_name = "NAME", value_parser = crate::vault::Layout::NAMES)]
     pub layout: Option<String>,
+    /// Leave Git's hooks out; for good: `hooks: false` in the user's settings, `remd hook remove`
+    #[arg(long)]
+    pub no_hooks: bool,
     /// Fail where there is no vault, as a service should: its disk may not be mounted yet
     #[arg(long)]
     pub no_create: bool,
@@ -156,6 +169,9 @@ pub struct Init {
     /// What the folders are called: `default` or `reme`; by default what is there
     #[arg(long, value_name = "NAME", value_parser = crate::vault::Layout::NAMES)]
     pub layout: Option<String>,
+    /// Leave Git's hooks out
+    #[arg(long)]
+    pub no_hooks: bool,
     /// Say what would be made, and make nothing
     #[arg(long)]
     pub dry_run: bool,

@@ -2,6 +2,7 @@
 //!
 //! One file a group of commands. **Invariant:** `report` is the only printer.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,9 +20,11 @@ mod change;
 pub mod eval;
 pub mod find;
 mod forget;
+mod hook;
 pub mod log;
 mod look;
 pub mod models;
+mod notify;
 pub mod past;
 pub mod reindex;
 pub mod report;
@@ -34,10 +37,11 @@ mod why;
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    let git_dir = std::env::var_os("GIT_DIR");
     // SAFETY: this is the first thing done; no other thread has begun.
     unsafe { process::forget_git_redirects() };
     let cli = Cli::parse();
-    let exit = match run(&cli) {
+    let exit = match run(&cli, git_dir.as_deref()) {
         Ok(exit) => exit,
         Err(err) => {
             report::error(&err);
@@ -47,8 +51,12 @@ pub fn main() -> ExitCode {
     ExitCode::from(exit as u8)
 }
 
-fn run(cli: &Cli) -> Result<Exit, CliError> {
+fn run(cli: &Cli, git_dir: Option<&OsStr>) -> Result<Exit, CliError> {
     let dirs = Dirs::from_env();
+    // Before anything that may fail.
+    if let Command::Notify(args) = &cli.command {
+        return Ok(notify::notify(args, cli.vault.as_deref(), git_dir, &dirs));
+    }
     mapped::guard()?;
     log::install(cli.verbose, matches!(cli.command, Command::Up(_)));
     // Set to nothing is not set, as everywhere in a shell.
@@ -82,6 +90,9 @@ fn run(cli: &Cli) -> Result<Exit, CliError> {
         Command::Reload => status::simple(&served()?, &dirs, Request::Reload, status::PROMPT),
         Command::Secrets(command) => secrets::secrets(&served()?, &dirs, command),
         Command::Reindex(args) => reindex::reindex(&served()?, &dirs, args),
+        Command::Hook(command) => hook::hook(&vault()?, command),
+        // Answered above.
+        Command::Notify(_) => Ok(Exit::Done),
         Command::Unmount => up::unmount(named, &dirs, cli.quiet),
         Command::Config(ConfigCommand::List { json }) => {
             settings::list(vault().ok().as_deref(), &dirs, *json)

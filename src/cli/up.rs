@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::base::trouble::told;
 use crate::base::{clock, fs, process};
 use crate::cli::args::{Init, Up};
 use crate::cli::find;
@@ -17,7 +18,7 @@ use crate::config::{Dirs, Loaded, Settings, dirs};
 use crate::daemon::boot::{self, BootError, End, MountWish, Plan};
 use crate::daemon::create::{self, Made};
 use crate::daemon::house::{House, MountState};
-use crate::daemon::{alone, ground, settings};
+use crate::daemon::{alone, ground, hooking, settings};
 use crate::render::status::grouped;
 
 /// `remd up [DIR]`.
@@ -36,6 +37,7 @@ pub fn up(args: &Up, named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<E
     let vault = find::vault_to_make(dir.as_deref(), named, dirs)?;
     // Before anything is made: a bad setting must not leave half a vault behind.
     overrides.extend(args.layout.iter().map(|it| format!("layout={it}")));
+    overrides.extend(args.no_hooks.then(|| "hooks=false".to_owned()));
     let loaded = load(&vault, dirs, &overrides)?;
     let wish = match (&args.mount, args.no_mount) {
         (_, true) => MountWish::Off,
@@ -126,13 +128,17 @@ pub fn unmount(named: Option<&Path>, dirs: &Dirs, quiet: bool) -> Result<Exit, C
 pub fn init(args: &Init, named: Option<&Path>, dirs: &Dirs) -> Result<Exit, CliError> {
     require_files()?;
     let vault = find::vault_to_make(args.dir.as_deref(), named, dirs)?;
-    let overrides: Vec<_> = args.layout.iter().map(|it| format!("layout={it}")).collect();
+    let layout = args.layout.iter().map(|it| format!("layout={it}"));
+    let overrides: Vec<_> = layout.chain(args.no_hooks.then(|| "hooks=false".to_owned())).collect();
     let loaded = load(&vault, dirs, &overrides)?;
     if args.dry_run {
         return dry_run(&vault, &MountWish::Off, &loaded.settings);
     }
     let made =
         create::create(&vault, &loaded.settings).map_err(|err| with_hint(&err, err.hint()))?;
+    if let Err(err) = hooking::settle(&vault, &loaded.settings) {
+        report::talk(&format!("note: Git's hooks are not in place: {}", told(&err)));
+    }
     let bar = Bar::new();
     let tell = move |done, all| bar.at("adopting", done, all);
     let commit = alone::commit_once(&vault, dirs, &loaded.settings, made != Made::Already, tell)

@@ -100,6 +100,8 @@ pub struct Settings {
     pub recency: Option<u32>,
     /// Where models are fetched from that are named by nothing but their name.
     pub model_hub: String,
+    /// Whether Git's hooks are put into the repository when the agent starts.
+    pub hooks: bool,
     /// The text of every key that is set, also of those not used yet.
     pub texts: BTreeMap<&'static str, String>,
 }
@@ -169,6 +171,8 @@ pub const KEYS: &[Key] = &[
         s.paid_per_minute = count.ok_or_else(|| "a whole number, 0 for none".to_owned())?;
         Ok(())
     }),
+    // Whether Git's hooks are put into the repository by `init` and `up`.
+    key!("hooks", User, "true", |s, v| yes_no(v).map(|it| s.hooks = it)),
     key!("search.fusion", Vault, "score", |s, v| {
         s.fuse_by_rank = match v {
             "score" => false,
@@ -294,6 +298,7 @@ impl Default for Settings {
             prefer_dates: true,
             recency: None,
             model_hub: "https://huggingface.co".to_owned(),
+            hooks: true,
             texts: BTreeMap::new(),
         }
     }

@@ -30,6 +30,7 @@ use crate::daemon::desk::Desk;
 use crate::daemon::encoder::Encoder;
 use crate::daemon::ending;
 use crate::daemon::ground;
+use crate::daemon::hooking;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
@@ -223,6 +224,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
     };
     super::report_settings(&house.problems, &loaded.warnings);
     notes(&house, &history);
+    hooking::settle_and_report(&vault, &settings, &house.problems);
     ground::report(&house.problems, &ground::of(&vault));
     let filter = filter(&settings, &mount, &vault);
     let watcher = start_watcher(&house, &history, &filter).map(Arc::new);

@@ -32,6 +32,7 @@ use crate::watch::{Hints, Settle, Watcher};
 
 mod change;
 mod mount;
+mod notify;
 mod past;
 
 /// How long a query may take before its page is what was found so far.
@@ -496,6 +497,7 @@ impl Handler for Desk {
             }
             Request::Search { query, form } => self.page(&query, form),
             Request::Look { look, form } => self.look(&look, form),
+            Request::Notify { event } => self.hear_git(&event),
             Request::Change { wish, dry_run } => self.change(&wish, dry_run, caller),
             Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {

@@ -56,6 +56,9 @@ pub enum Claimed<T> {
     Begun,
 }
 
+/// Looks at what Git moved are so far apart: a rebase moves HEAD at each step.
+const GIT_PAUSE: Duration = Duration::from_millis(200);
+
 /// How often is looked whether somebody still waits.
 pub const STILL_THERE: Duration = Duration::from_millis(200);
 
@@ -122,6 +125,10 @@ struct State {
     /// What somebody has waited for in vain: whoever looks has other work, and keeps nobody else.
     in_vain: u64,
     settle: Option<Settle>,
+    /// When to look at what Git moved, whatever else goes on.
+    git_due: Option<Instant>,
+    /// When such a look was made last.
+    git_looked: Option<Instant>,
     asks: Vec<Ask>,
     paused: bool,
     stop: bool,
@@ -195,6 +202,17 @@ impl Intake {
             Some(settle) => settle.merge(burst),
             None => burst,
         });
+        drop(state);
+        self.inner.wake.notify_all();
+    }
+
+    /// Hints at HEAD, the references and the index, to be looked at now: what is being edited beside
+    /// them keeps its quiet window.
+    pub fn hint_git(&self) {
+        let now = clock::now();
+        let mut state = self.lock();
+        let soonest = state.git_looked.map_or(now, |it| now.max(it + GIT_PAUSE));
+        state.git_due.get_or_insert(soonest);
         drop(state);
         self.inner.wake.notify_all();
     }
@@ -409,6 +427,12 @@ impl Intake {
                 let asks = std::mem::take(&mut state.asks);
                 return Wake::Asked(state.take(true), asks);
             }
+            let git_due = state.git_due.filter(|_| !state.paused);
+            if git_due.is_some_and(|it| it <= now) {
+                state.git_due = None;
+                state.git_looked = Some(now);
+                return Wake::Settled(Hints { git: true, ..Hints::default() }, Moment::Restless);
+            }
             let settle = state.settle.filter(|_| !state.paused);
             let settled_at = settle.map(|it| it.due_at(quiet, max_wait));
             if settled_at.is_some_and(|it| it <= now) {
@@ -423,7 +447,7 @@ impl Intake {
                 // The quiet window stays what it was: only a look that was owed is made.
                 return Wake::Due;
             }
-            let until = settled_at.map_or(look_again, |it| it.min(look_again));
+            let until = [settled_at, git_due].into_iter().flatten().fold(look_again, Instant::min);
             state = self
                 .inner
                 .wake

@@ -23,6 +23,7 @@ use crate::base::process::{Job, ProcessError, Stop, run_job};
 use crate::history::drivers::{environment, said};
 use crate::history::gate::Refusal;
 use crate::history::message;
+use crate::history::own_hooks;
 use crate::history::place::Place;
 
 /// What hooks see who want to let our commits pass.
@@ -37,7 +38,8 @@ pub(super) fn delay_commits(repo: &gix::Repository, place: &Place) -> bool {
     ["pre-commit", "prepare-commit-msg", "commit-msg"].iter().any(|it| find(&folder, it).is_some())
 }
 
-fn folder_of(repo: &gix::Repository, place: &Place) -> PathBuf {
+/// Where Git looks for hooks.
+pub(super) fn folder_of(repo: &gix::Repository, place: &Place) -> PathBuf {
     match repo.config_snapshot().string("core.hooksPath").filter(|it| !it.is_empty()) {
         Some(path) => place.workdir.join(crate::history::sign::at_home(path)),
         None => place.common_dir.join("hooks"),
@@ -47,7 +49,9 @@ fn folder_of(repo: &gix::Repository, place: &Place) -> PathBuf {
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let path = folder.join(name);
     let meta = fs::stat(&path).ok()?;
-    (meta.is_file() && meta.mode() & 0o111 != 0).then_some(path)
+    let is_one = meta.is_file() && meta.mode() & 0o111 != 0;
+    // What our own would tell us we know.
+    (is_one && !own_hooks::is_ours_alone(&path, meta.len(), name)).then_some(path)
 }
 
 /// The hooks that there are now.

@@ -31,6 +31,7 @@ mod grep;
 mod half_saved;
 mod held;
 mod held_list;
+mod hook_text;
 mod hooks;
 mod ignores;
 mod index_image;
@@ -52,6 +53,7 @@ mod moment;
 mod objects;
 mod on_disk;
 mod open;
+mod own_hooks;
 mod packing;
 mod past;
 mod path_log;
@@ -110,6 +112,9 @@ pub use lock::HeldLock;
 pub use log::{Cut, LogEntry, LogFilter, LogWalk, PathStat};
 pub use message::CauseKind;
 pub use open::git_dir_of;
+pub use own_hooks::{
+    HookState, OwnHook, OwnHooks, install_hooks, own_hooks, removable, remove_hooks, vaults_at,
+};
 pub use packing::{PackError, Packing, clear_packing, pack_loose};
 pub use past::{Held, LARGEST};
 pub use path_log::{KeepError, Keeper};

@@ -48,6 +48,27 @@ pub fn ask_any(
     Err(AskError::NobodyThere)
 }
 
+/// Tells the agent behind `socket` something, and waits for no answer.
+pub fn tell(socket: &Path, request: Request, limit: Duration) -> Result<(), AskError> {
+    let late = |err: io::Error| match err.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => AskError::Deadline(limit),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => AskError::NobodyThere,
+        _ => AskError::Talk(err),
+    };
+    // No time at all is no limit to the system.
+    let limit = limit.max(Duration::from_millis(1));
+    let mut stream = connect(socket, limit)?;
+    stream.set_write_timeout(Some(limit)).map_err(late)?;
+    stream.write_all(&in_a_line(request)?).map_err(late)
+}
+
+fn in_a_line(request: Request) -> Result<Vec<u8>, AskError> {
+    let mut line = serde_json::to_vec(&Envelope { version: VERSION, request })
+        .map_err(|err| AskError::Talk(io::Error::other(err)))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
 /// Asks the agent behind `socket`.
 pub fn ask(socket: &Path, request: Request, limit: Duration) -> Result<Answer, AskError> {
     let talk = |err: io::Error, late: AskError| match err.kind() {
@@ -57,13 +78,10 @@ pub fn ask(socket: &Path, request: Request, limit: Duration) -> Result<Answer, A
         _ => AskError::Talk(err),
     };
     let silent = |err| talk(err, AskError::Silent);
-    let mut stream = connect(socket)?;
+    let mut stream = connect(socket, FIRST_SIGN)?;
     stream.set_read_timeout(Some(FIRST_SIGN)).map_err(silent)?;
     stream.set_write_timeout(Some(FIRST_SIGN)).map_err(silent)?;
-    let mut line = serde_json::to_vec(&Envelope { version: VERSION, request })
-        .map_err(|err| AskError::Talk(io::Error::other(err)))?;
-    line.push(b'\n');
-    stream.write_all(&line).map_err(silent)?;
+    stream.write_all(&in_a_line(request)?).map_err(silent)?;
     let mut reader = BufReader::new(stream);
     reader.fill_buf().map_err(silent)?;
     let late = |err| talk(err, AskError::Deadline(limit));
@@ -77,14 +95,14 @@ pub fn ask(socket: &Path, request: Request, limit: Duration) -> Result<Answer, A
 }
 
 /// The system waits for ever where too many wait for a stopped agent; we don't.
-fn connect(socket: &Path) -> Result<UnixStream, AskError> {
+fn connect(socket: &Path, limit: Duration) -> Result<UnixStream, AskError> {
     let (send, receive) = channel();
     let path = socket.to_owned();
     // Left alone where it hangs: it ends with this command, or with that agent.
     std::thread::spawn(move || {
         let _late = send.send(UnixStream::connect(path));
     });
-    let connected = receive.recv_timeout(FIRST_SIGN).map_err(|_| AskError::Silent)?;
+    let connected = receive.recv_timeout(limit).map_err(|_| AskError::Silent)?;
     connected.map_err(|err| match err.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => AskError::NobodyThere,
         _ => AskError::Talk(err),

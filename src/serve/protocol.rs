@@ -42,6 +42,10 @@ pub enum Request {
         look: Look,
         form: Form,
     },
+    /// One of Git's hooks says what Git did.
+    Notify {
+        event: String,
+    },
     /// Takes something back, or brings something back.
     Change {
         wish: Wish,
@@ -73,6 +77,8 @@ impl Request {
             | Self::Change { dry_run, .. } => !dry_run,
             Self::Pause | Self::Resume | Self::Reload | Self::CancelReindex => true,
             Self::Status | Self::Settle { .. } | Self::Search { .. } | Self::Look { .. } => false,
+            // Nobody waits for it from the start.
+            Self::Notify { .. } => false,
         }
     }
 }

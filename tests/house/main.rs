@@ -23,6 +23,7 @@ mod evaluated;
 mod find;
 mod full;
 mod guard;
+mod hooked;
 mod hostile;
 mod hostile_providers;
 mod house;

@@ -148,3 +148,28 @@ fn a_burst_that_does_not_pause_is_no_quiet() {
     check(Settle::at(now), 30, 0, Moment::Restless);
     check(Settle::at(now).end_early(), 30, 60, Moment::Quiet);
 }
+
+/// A hook of Git's does not end the quiet window of what is being typed.
+#[test]
+fn what_git_moved_is_looked_at_at_once_and_alone() {
+    let intake = Intake::default();
+    let path = VaultPath::new("a.md").unwrap();
+    let hints = Hints { paths: [path].into(), ..Hints::default() };
+    let now = clock::now();
+    let (hour, far) = (Duration::from_secs(3600), now + Duration::from_secs(7200));
+    intake.hint(hints, Settle::at(now));
+    intake.hint_git();
+    let git = Hints { git: true, ..Hints::default() };
+    for _ in 0..2 {
+        let wake = intake.wait(hour, hour, far);
+        assert!(matches!(&wake, Wake::Settled(it, Moment::Restless) if *it == git), "{wake:?}");
+        intake.done();
+        assert_eq!(intake.pending(), 1);
+        // The second time a little later.
+        intake.hint_git();
+        intake.hint_git();
+    }
+    intake.set_paused(true);
+    let wake = intake.wait(hour, hour, clock::now());
+    assert!(matches!(wake, Wake::Due), "{wake:?}");
+}
