@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use change::{CheckpointArgs, ForgetArgs, RestoreArgs, UndoArgs};
+pub use change::{CheckpointArgs, ForgetArgs, PurgeArgs, RestoreArgs, UndoArgs};
 pub use evidence::{BlameArgs, WhyArgs};
 pub use hook::{HookArgs, HookCommand, NotifyArgs};
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
@@ -98,6 +98,11 @@ pub enum Command {
     ///
     /// A new commit that `remd undo` takes back. History keeps it: `remd purge` erases.
     Forget(ForgetArgs),
+    /// Erase a note or what a commit brought in from the whole history, for good
+    ///
+    /// The only command that rewrites history. It asks first, needs the agent stopped, and says what
+    /// is still to be done on remotes and other machines.
+    Purge(PurgeArgs),
     /// Give this moment a name, for `at/NAME/` and `--at NAME`; without one list them
     Checkpoint(CheckpointArgs),
     /// From a sentence or a line back to its evidence: commit, job run, input note, session message

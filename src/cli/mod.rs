@@ -26,6 +26,7 @@ mod look;
 pub mod models;
 mod notify;
 pub mod past;
+mod purge;
 pub mod reindex;
 pub mod report;
 pub mod search;
@@ -82,6 +83,7 @@ fn run(cli: &Cli, git_dir: Option<&OsStr>) -> Result<Exit, CliError> {
         Command::Restore(args) => change::restore(&vault()?, &dirs, args),
         Command::Blame(args) => blame::blame(&vault()?, args),
         Command::Forget(args) => forget::forget(&vault()?, &dirs, args),
+        Command::Purge(args) => purge::purge(&vault()?, &dirs, args),
         Command::Checkpoint(args) => forget::checkpoint(&vault()?, &dirs, args),
         Command::Why(args) => why::why(&vault()?, &dirs, args),
         Command::Accept(args) => status::accept(&served()?, &dirs, args),

@@ -7,12 +7,16 @@
 
 use std::path::Path;
 
+use crate::base::fs;
 use crate::base::lock::DirLock;
 use crate::config::{Dirs, Settings};
 use crate::daemon::allowing;
 use crate::daemon::boot::{BootError, MountWish, filter, take_lock};
 use crate::daemon::changing::{self, Meant, NotChanged};
-use crate::history::{Cause, CauseKind, History, Kept, Look, Options, Reader, Snapshot};
+use crate::history::{
+    ApplyError, Cause, CauseKind, History, Kept, Look, Options, PurgeError, PurgePlan, PurgeTarget,
+    Purged, Reader, Snapshot, SnapshotError,
+};
 use crate::render::changed::Changed;
 use crate::serve::protocol::Wish;
 use crate::watch;
@@ -87,4 +91,48 @@ fn rehearsed(vault: &Path, wish: &Wish) -> Result<Changed, NotChanged> {
     let head =
         head.ok_or_else(|| NotChanged::new("There is no commit yet", "Write a note first."))?;
     Meant::find(&reader, head.commit, wish)?.rehearse(&reader, head.commit)
+}
+
+/// Why nothing was erased.
+#[derive(Debug, thiserror::Error)]
+pub enum NotPurged {
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    #[error(transparent)]
+    Purge(#[from] PurgeError),
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    #[error("Nothing is erased")]
+    No,
+}
+
+/// Erases from history, if `ask` says yes to what that is about; what the vault still has of a path
+/// is deleted first. What is derived goes too, and is made anew by the next start.
+pub fn purge(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    target: &PurgeTarget,
+    ask: &mut dyn FnMut(&PurgePlan) -> bool,
+) -> Result<(PurgePlan, Purged), NotPurged> {
+    let lock = take_lock(vault, dirs)?;
+    let (mut history, _) = committed(vault, dirs, &lock, settings, CauseKind::Edit, |_, _| {})?;
+    let finished = history.finish_purge()?;
+    let reader = history.reader();
+    let plan = reader.plan_purge(target).map_err(PurgeError::from)?;
+    if plan.is_empty() {
+        return Ok((plan, finished.unwrap_or_default()));
+    }
+    if !ask(&plan) {
+        return Err(NotPurged::No);
+    }
+    if let PurgeTarget::Path(path) = target
+        && !plan.in_head.is_empty()
+    {
+        history.change(&|head| reader.plan_forget_path(head, path), &Cause::edit(), &mut |_| {})?;
+    }
+    let purged = history.purge(target)?;
+    let derived = fs::remove_derived(&vault.join(&settings.layout.metadata));
+    derived.map_err(|err| PurgeError::from(SnapshotError::from(err)))?;
+    Ok((plan, purged))
 }

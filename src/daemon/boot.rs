@@ -459,6 +459,14 @@ fn running_pid(vault: &Path, dirs: &Dirs) -> Option<u32> {
 /// What a person should know from the start.
 fn notes(house: &House, history: &History) {
     unseen::report_identity(&house.problems, history);
+    if history.is_purge_unfinished() {
+        house.problems.report(
+            "purge",
+            Level::Error,
+            "A purge was cut short: what it erases may still be in the repository",
+            "Stop the agent and run the same `remd purge` again; it goes on there.",
+        );
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|it| fs::stat(&it.join("git")).is_ok()) {
         house.problems.report(

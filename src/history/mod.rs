@@ -59,6 +59,7 @@ mod past;
 mod path_log;
 mod place;
 mod pointer;
+mod purge;
 mod readable;
 mod reader;
 mod refs;
@@ -118,6 +119,7 @@ pub use own_hooks::{
 pub use packing::{PackError, Packing, clear_packing, pack_loose};
 pub use past::{Held, LARGEST};
 pub use path_log::{KeepError, Keeper};
+pub use purge::{PurgeError, PurgePlan, PurgeTarget, Purged};
 pub use reader::{Reader, Side};
 pub use remembered::{remember, remembered};
 pub use shape::{Shape, shape};

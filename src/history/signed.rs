@@ -91,6 +91,12 @@ impl Signed {
         }
     }
 
+    /// Who writes, and when.
+    pub fn committer(&self) -> gix::actor::Signature {
+        let (name, email) = self.committer.clone();
+        gix::actor::Signature { name, email, time: self.time }
+    }
+
     /// `name <mail> seconds offset`, as a reflog has it.
     pub fn for_log(&self) -> Vec<u8> {
         let (name, mail) = &self.committer;

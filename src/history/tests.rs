@@ -18,6 +18,7 @@ mod packing;
 mod past;
 mod path_log;
 mod people;
+mod purge;
 mod reading;
 mod refusals;
 mod shapes;

@@ -92,8 +92,9 @@ kill_at! {
 
 /// Killed by `index::tests::neighbours::a_kill_leaves_a_whole_graph_or_none` and
 /// `models::a_kill_while_a_model_is_fetched_leaves_a_whole_one`,
-/// `history::tests::undo::killed_anywhere_it_is_done_whole_or_not_at_all`.
-const ELSEWHERE: [&str; 9] = [
+/// `history::tests::undo::killed_anywhere_it_is_done_whole_or_not_at_all`,
+/// `history::tests::purge::killed_anywhere_the_next_one_finishes_it`.
+const ELSEWHERE: [&str; 11] = [
     "neighbours.before_write",
     "neighbours.after_write",
     "model.before_files",
@@ -103,6 +104,8 @@ const ELSEWHERE: [&str; 9] = [
     "swap.first",
     "swap.all",
     "swap.committed",
+    "purge.before_refs",
+    "purge.after_refs",
 ];
 
 #[test]

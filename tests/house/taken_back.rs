@@ -275,3 +275,51 @@ fn a_moment_with_a_name_comes_back_by_it() {
     assert_eq!(json(&house.run(["checkpoint", "--json"]).stdout)["checkpoints"][0]["name"], "then");
     house.settle_and_check();
 }
+
+/// Whether any file below a folder has the words.
+fn holds(folder: &std::path::Path, words: &[u8]) -> bool {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.into_iter().any(|it| match it.file_type().unwrap().is_dir() {
+        true => holds(&it.path(), words),
+        false => fs::read(it.path()).is_ok_and(|it| it.windows(words.len()).any(|it| it == words)),
+    })
+}
+
+#[test]
+fn what_is_purged_is_nowhere_and_everything_else_goes_on() {
+    let mut house = House::open();
+    house.write("a.md", "an ordinary note about bicycles\n");
+    house.settle();
+    house.write("diary/affair.md", "# Affair\n\nzanzibar rendezvous at noon\n");
+    house.settle();
+    house.write("a.md", "an ordinary note about bicycles and trains\n");
+    house.settle();
+    assert_eq!(house.found_committed("zanzibar rendezvous"), ["diary/affair.md"]);
+    let said = house.run(["purge", "diary/affair.md", "--yes"]);
+    assert_eq!(said.code, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("is running"), "{}", said.stderr);
+    assert!(house.at("diary/affair.md").exists());
+    house.stop();
+    let dry = house.run(["purge", "diary/affair.md", "--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.stderr);
+    assert!(dry.stderr.contains("Erases 1 version from 2 commits"), "{}", dry.stderr);
+    let head = house.git(["rev-parse", "HEAD"]);
+    let said = house.run(["purge", "diary/affair.md"]);
+    assert_eq!(said.code, 4, "nobody said yes: {}", said.stderr);
+    assert_eq!(house.git(["rev-parse", "HEAD"]), head);
+    assert!(house.at("diary/affair.md").exists());
+    let said = house.run(["purge", "diary/affair.md", "--yes", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = json(&said.stdout);
+    assert_eq!((&said["outcome"], &said["left"]), (&"done".into(), &0.into()));
+    assert!(!house.at("diary").exists());
+    assert!(!holds(&house.vault, b"zanzibar") && !holds(&house.vault, b"affair.md"));
+    assert_eq!(house.run(["purge", "diary/affair.md", "--yes"]).code, 2, "there is none");
+    assert_eq!(house.run(["purge", "no such thing", "--yes"]).code, 2);
+    house.start();
+    house.settle_and_check();
+    assert!(house.found_committed("zanzibar").is_empty());
+    assert_eq!(house.found_committed("bicycles trains"), ["a.md"]);
+    assert_eq!(house.commits(), 2);
+    assert!(!holds(&house.root().join("home"), b"zanzibar"));
+}

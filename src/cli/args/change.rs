@@ -82,3 +82,23 @@ pub struct CheckpointArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+#[derive(Debug, Args)]
+pub struct PurgeArgs {
+    /// A note or folder (also one that is gone), with all its versions and former names; else a
+    /// commit: what it brought in
+    #[arg(value_name = "PATH|REV")]
+    pub what: OsString,
+    /// Take it for a commit, also where there is a note of that name
+    #[arg(long)]
+    pub commit: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+    /// Say what would be erased, and erase nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
