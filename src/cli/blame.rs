@@ -30,7 +30,13 @@ pub fn blame(vault: &Path, args: &BlameArgs) -> Result<Exit, CliError> {
         .map_err(|err| told(&reader, &err))?;
     let page = match args.json {
         true => render::blame::json(&path, at, &blame),
-        false => render::blame::text(&path, at, &blame),
+        false => {
+            let as_of = match at {
+                Some(at) => format!(" as of {}", at.short()),
+                None => ", nothing committed yet".to_owned(),
+            };
+            render::blame::text(&path, &as_of, &blame)
+        }
     };
     report::data(page)?;
     Ok(if blame.partial.is_some() { Exit::Partial } else { Exit::Done })

@@ -34,6 +34,7 @@ mod change;
 mod mount;
 mod notify;
 mod past;
+mod views;
 
 /// How long a query may take before its page is what was found so far.
 const SEARCH_LIMIT: Duration = Duration::from_secs(3);

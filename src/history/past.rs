@@ -6,10 +6,14 @@
 //! **Invariant:** a listing reads the tree objects on the way to its folder and the links in it, and
 //! nothing else, however many notes the vault has.
 
+use std::collections::HashSet;
+use std::time::Instant;
+
 use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 use gix::objs::tree::EntryMode;
 
+use crate::base::clock;
 use crate::history::error::{GitError, ReadError, git};
 use crate::history::reader::{Reader, object_id, read_blob, tree_of};
 use crate::history::snapshot::entry;
@@ -71,6 +75,39 @@ impl Reader {
             found.push((name, Some(entry), target));
         }
         Ok(Some(Listing::new(found)))
+    }
+
+    /// The files that commits changed last and that are there now, as far as `takes` takes them, the
+    /// newest first and each once, at most `most`; and whether there was no time for all.
+    pub fn changed_last(
+        &self,
+        from: CommitId,
+        most: usize,
+        takes: &dyn Fn(&VaultPath) -> bool,
+        until: Instant,
+    ) -> Result<(Vec<VaultPath>, bool), ReadError> {
+        let mut walk = self.walk(Some(from), None)?;
+        let mut seen = HashSet::new();
+        let mut paths = Vec::new();
+        while let Some(entry) = walk.step()? {
+            if clock::now() >= until {
+                return Ok((paths, true));
+            }
+            let parent = entry.parents.first().copied().filter(|it| self.exists(*it));
+            // What a merge brought is told by the commits that it brought.
+            if entry.is_merge() {
+                continue;
+            }
+            for (path, change) in self.diff(parent, entry.commit)?.iter() {
+                if change.new.is_some() && takes(path) && seen.insert(path.clone()) {
+                    paths.push(path.clone());
+                    if paths.len() >= most {
+                        return Ok((paths, false));
+                    }
+                }
+            }
+        }
+        Ok((paths, false))
     }
 
     /// When a commit was made: seconds since the epoch, by its committer.

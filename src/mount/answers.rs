@@ -15,11 +15,13 @@ use crate::search::{Query, Results};
 use crate::vault::VaultPath;
 
 mod past;
+mod views;
 
 pub use past::{Past, Stored, Version};
+pub use views::{Named, Tagged, Views, Written};
 
 /// Everything that stands behind the files of the mount.
-pub trait Answers: Past {
+pub trait Answers: Past + Views {
     /// A number that changes whenever any page may have changed (`status` aside). It changes
     /// *after* the new answer can be had: a page made too early would be kept too long.
     fn view(&self) -> u64;

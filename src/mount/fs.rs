@@ -23,7 +23,7 @@ use crate::mount::make;
 use crate::mount::page::{Limits, Page, PageKey, Pages, since_epoch};
 use crate::mount::recent::Recent;
 use crate::mount::tally::Tally;
-use crate::mount::tree::{self, About, NameError, Node, Past, Step};
+use crate::mount::tree::{self, About, NameError, Node, Past, Step, View};
 
 mod listing;
 mod lookup;
@@ -227,9 +227,9 @@ impl VaultFs {
     pub fn readlink(&self, inode: u64) -> Result<Arc<Path>, FsError> {
         let inode = self.inner.inodes.get(inode).ok_or(FsError::Stale)?;
         match &inode.key.node {
-            Node::Ranked(_, _, target) | Node::Past(Past::Link(_, _, target)) => {
-                Ok(Arc::clone(target))
-            }
+            Node::Ranked(_, _, target)
+            | Node::Past(Past::Link(_, _, target))
+            | Node::View(View::Link(target)) => Ok(Arc::clone(target)),
             _ => Err(FsError::NotLink),
         }
     }
@@ -282,7 +282,9 @@ impl Inner {
         let node = &inode.key.node;
         let size = match node {
             node if node.is_folder() => 0,
-            Node::Ranked(_, _, target) | Node::Past(Past::Link(_, _, target)) => {
+            Node::Ranked(_, _, target)
+            | Node::Past(Past::Link(_, _, target))
+            | Node::View(View::Link(target)) => {
                 u64::try_from(target.as_os_str().len()).unwrap_or(0)
             }
             _ => return inode.facts().map(|facts| file_attr(inode, facts)),

@@ -22,7 +22,7 @@ use lru::LruCache;
 
 use crate::mount::answers::Means;
 use crate::mount::page::{Page, PageKey};
-use crate::mount::tree::{Node, Past};
+use crate::mount::tree::{Node, Past, View};
 
 /// The number of the root, by protocol.
 pub const ROOT: u64 = 1;
@@ -37,8 +37,13 @@ pub struct Way(u64);
 impl Way {
     /// The way to `node` as `name` in the folder `parent`.
     pub fn to(node: &Node, parent: u64, name: &[u8]) -> Self {
-        let has_many =
-            matches!(node, Node::Ask(..) | Node::Ranking(_) | Node::Past(Past::Folder(..)));
+        let has_many = matches!(
+            node,
+            Node::Ask(..)
+                | Node::Ranking(_)
+                | Node::Past(Past::Folder(..))
+                | Node::View(View::Tag(Some(_)))
+        );
         if !has_many {
             return Self::default();
         }

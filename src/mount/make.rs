@@ -15,6 +15,7 @@ use crate::mount::answers::{Answers, Means, Unanswered};
 use crate::mount::page::{Content, Page, PageError, PageKey};
 use crate::mount::past::page as past_page;
 use crate::mount::tree::{self, About, Asked, Form, Node};
+use crate::mount::views;
 use crate::render;
 use crate::search::{Query, Results, SIMILAR};
 
@@ -79,6 +80,8 @@ pub fn page(
             bytes(render::links::text(path, *direction, &links), false)
         }
         Node::Past(past) => past_page(answers, past, key, until),
+        Node::View(view) => views::page(answers, view, until),
+        Node::Told(path, told) => views::told(answers, path, *told, until),
         Node::Root
         | Node::Ask(..)
         | Node::Ranked(..)

@@ -26,11 +26,15 @@ mod record;
 mod session;
 mod tally;
 mod tree;
+mod views;
 
-pub use answers::{Answers, EntryKind, Means, Past, Stored, Unanswered, Version};
+pub use answers::{
+    Answers, EntryKind, Means, Named, Past, Stored, Tagged, Unanswered, Version, Views, Written,
+};
 pub use mountpoint::{clear_left, default_mountpoint, is_at, still_mounted};
 pub use session::{MountError, Mounted, Wish, check_device, mount};
 pub use tally::{Counted, Tally};
+pub use tree::{Told, ViewPage};
 
 #[cfg(test)]
 mod tests;

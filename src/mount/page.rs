@@ -191,9 +191,12 @@ impl Page {
     }
 
     /// Whether it is worth keeping: a size is kept by its inode, a name may mean another moment the
-    /// next time.
-    fn is_kept(&self) -> bool {
-        !matches!(self.content, Content::Size(_) | Content::Moment(_))
+    /// next time, and a folder that lists a part may list all.
+    fn is_kept(&self, node: &Node) -> bool {
+        match self.content {
+            Content::Size(_) | Content::Moment(_) => false,
+            _ => !(self.fleeting && matches!(node, Node::View(it) if it.is_folder())),
+        }
     }
 
     /// About what it costs to keep.
@@ -259,7 +262,7 @@ impl Pages {
         let job = Box::new(move || shared.make(&own));
         let crew = match &key.node {
             node if is_question(node) => &self.askers,
-            Node::Past(_) => &self.readers,
+            Node::Past(_) | Node::View(_) | Node::Told(..) => &self.readers,
             _ => &self.tellers,
         };
         if crew.send(job).is_err() {
@@ -330,7 +333,7 @@ impl Shared {
         if let Ok(page) = &made {
             // Where nobody had to be asked, it is the page by all means.
             let means = if page.is_unasked { key.means } else { Means::Outside };
-            if page.is_kept() {
+            if page.is_kept(&key.node) {
                 let mut state = self.lock();
                 state.cache(&key.node).keep(PageKey { means, ..key.clone() }, Arc::clone(page));
                 self.tally.cached(state.bytes());

@@ -16,8 +16,10 @@ use crate::vault::VaultPath;
 
 pub mod options;
 mod past;
+mod views;
 
 pub use past::{Moment, Past, PastFile, VERSIONS};
+pub use views::{Told, View, ViewPage, tag_name};
 
 /// The longest name of a question, in bytes: what older kernels accept at all.
 pub const MAX_NAME: usize = 1024;
@@ -26,14 +28,20 @@ pub const MAX_NAME: usize = 1024;
 pub const ROOT: &[&str] = &[
     "README.md",
     "at",
+    "broken-links.md",
     "history",
     "links",
+    "log.md",
     "nodes",
     "note",
+    "orphans.md",
+    "recent",
     "search",
     "similar",
     "status.json",
     "status.md",
+    "tag",
+    "today.md",
 ];
 
 /// A place in the mount.
@@ -65,8 +73,12 @@ pub enum Node {
     SimilarFolder(VaultPath),
     /// `similar/<path>`.
     Similar(VaultPath, Form),
+    /// `note/<path>/history` or `note/<path>/blame`.
+    Told(VaultPath, Told),
     /// Below `at/` and `history/`.
     Past(Past),
+    /// `recent/`, `tag/` and what lies below, `today.md` and the like.
+    View(View),
 }
 
 /// What a question is asked about.
@@ -123,8 +135,10 @@ pub enum NameError {
 
 impl Node {
     pub fn is_folder(&self) -> bool {
-        if let Self::Past(past) = self {
-            return past.is_folder();
+        match self {
+            Self::Past(past) => return past.is_folder(),
+            Self::View(view) => return view.is_folder(),
+            _ => {}
         }
         matches!(
             self,
@@ -153,6 +167,8 @@ impl Node {
                 | Self::Ranked(..)
                 | Self::Neighbours(..)
                 | Self::Similar(..)
+                | Self::Told(..)
+                | Self::View(View::Page(_))
         )
     }
 }
@@ -174,6 +190,7 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
         Node::Ask(about, options) => return ask_child(*about, options, name).map(Step::Node),
         Node::Ranking(_) => return Ok(Step::InListing),
         Node::Past(past) => return past.child(name),
+        Node::View(View::Recent | View::Tag(_)) => return Ok(Step::InListing),
         Node::Notes => {
             return VaultPath::new(name).map(Step::InVault).map_err(|_| NameError::Absent);
         }
@@ -189,6 +206,8 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
         Node::Note(path) => match name {
             b"links" => Node::Neighbours(path.clone(), Direction::Out),
             b"backlinks" => Node::Neighbours(path.clone(), Direction::In),
+            b"history" => Node::Told(path.clone(), Told::History),
+            b"blame" => Node::Told(path.clone(), Told::Blame),
             _ => return Err(NameError::Absent),
         },
         Node::Readme
@@ -196,7 +215,9 @@ pub fn child(parent: &Node, name: &[u8]) -> Result<Step, NameError> {
         | Node::Answer(..)
         | Node::Ranked(..)
         | Node::Neighbours(..)
-        | Node::Similar(..) => return Err(NameError::NotFolder),
+        | Node::Similar(..)
+        | Node::Told(..)
+        | Node::View(View::Page(_) | View::Link(_)) => return Err(NameError::NotFolder),
     };
     Ok(Step::Node(node))
 }
@@ -272,7 +293,12 @@ fn root_child(name: &[u8]) -> Result<Node, NameError> {
         b"similar" => Node::Similars,
         b"at" => Node::Past(Past::Moments),
         b"history" => Node::Past(Past::HistoryFolder(None)),
-        _ => return Err(NameError::Absent),
+        b"recent" => Node::View(View::Recent),
+        b"tag" => Node::View(View::Tag(None)),
+        name => {
+            let page = ViewPage::ALL.iter().find(|it| it.0.as_bytes() == name);
+            Node::View(View::Page(page.ok_or(NameError::Absent)?.1))
+        }
     })
 }
 

@@ -17,8 +17,8 @@ use crate::vault::{CommitId, VaultPath};
 const UNCOMMITTED: &str = "-------";
 const UNKNOWN: &str = "???????";
 
-/// The page `note/<path>/blame`; `at` is the commit that it is of.
-pub fn text(path: &VaultPath, at: Option<CommitId>, blame: &Blame) -> Vec<u8> {
+/// The page `note/<path>/blame`; `as_of` says what it is true for.
+pub fn text(path: &VaultPath, as_of: &str, blame: &Blame) -> Vec<u8> {
     let heads: Vec<String> = blame.lines.iter().map(|it| head(blame, &it.1)).collect();
     let wide = heads.iter().map(|it| it.chars().count()).max().unwrap_or(0);
     let last = blame.lines.len() + usize::try_from(blame.first).unwrap_or(1);
@@ -41,11 +41,7 @@ pub fn text(path: &VaultPath, at: Option<CommitId>, blame: &Blame) -> Vec<u8> {
     }
     let lines = counted(blame.lines.len(), "line", "lines");
     let commits = counted(named, "commit", "commits");
-    let mut end = format!("-- {lines} of {commits}");
-    match at {
-        Some(at) => end.push_str(&format!(" as of {}", at.short())),
-        None => end.push_str(", nothing committed yet"),
-    }
+    let mut end = format!("-- {lines} of {commits}{as_of}");
     let uncommitted = blame.lines.iter().filter(|it| it.1 == Source::Disk).count();
     if uncommitted > 0 {
         end.push_str(&format!(", {} uncommitted", counted(uncommitted, "line", "lines")));
@@ -226,7 +222,7 @@ mod tests {
         let path = VaultPath::new("a.md").unwrap();
         let at = CommitId::from_bytes(&[0x4f; 20]);
         assert_eq!(
-            String::from_utf8(text(&path, at, &blame)).unwrap(),
+            String::from_utf8(text(&path, " as of 4f4f4f4", &blame)).unwrap(),
             "4f00000 2026-06-29 14:03 [-] Ada     8) # A\n\
              5a00000 2026-06-29 14:03 [job] remd  9) moved\n\
              ------- not committed yet           10) new\n\

@@ -17,6 +17,7 @@ pub mod readme;
 pub mod results;
 pub mod status;
 pub mod tags;
+pub mod views;
 pub mod why;
 
 pub use as_of::AsOf;
@@ -49,6 +50,11 @@ fn markdown_escaped(value: &str) -> String {
         out.push(char);
     }
     out
+}
+
+/// A link to a note, by its name.
+fn markdown_link(name: &str, root: &std::path::Path, path: &VaultPath) -> String {
+    format!("[{}]({})", markdown_escaped(name), file_url(root, path))
 }
 
 /// Where a path opens from anywhere: a `file://` address below the vault's root.

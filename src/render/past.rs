@@ -138,6 +138,11 @@ pub fn line(entry: &LogEntry) -> String {
     text
 }
 
+/// `[job auto_dream] remd, run 01J…`: why, and by whom.
+pub fn why(entry: &LogEntry) -> String {
+    format!("{} {}", bracket(entry), who(entry))
+}
+
 /// `[edit]`, `[job auto_dream]`, `[-]`.
 fn bracket(entry: &LogEntry) -> String {
     let cause = entry.cause.map_or("-", CauseKind::as_str);

@@ -36,6 +36,11 @@ Reading it replaces opening the notes.
 | `links/<question>/` | a folder of links to the notes, best first |
 | `note/<path>/links` | what a note links to |
 | `note/<path>/backlinks` | what links to a note |
+| `note/<path>/history`, `note/<path>/blame` | its versions; who wrote each line, when and why |
+| `recent/` | links to the notes that were changed last, the newest first |
+| `tag/<tag>/` | links to the notes with a tag; `tag/project/remd/` for `#project/remd` |
+| `today.md`, `log.md` | today's page, notes and changes; the last changes by day |
+| `orphans.md`, `broken-links.md` | notes that nothing links to; links that lead nowhere, with what may be meant |
 | `at/<moment>/` | the vault as it was: `at/yesterday/`, `at/2026-06-01/`, `at/3d/`, `at/HEAD~5/`, a branch, a tag, a hash |
 | `history/<path>.versions/` | every version of a note as a file, the newest first; deleted notes too |
 | `status.md`, `status.json` | how the agent is |
@@ -99,7 +104,7 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         // Only what works: later views must not be promised.
-        for part in ["recent/", "blame"] {
+        for part in ["topics.md", "inbox.md"] {
             assert!(!page.contains(part), "{part}");
         }
     }

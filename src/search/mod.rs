@@ -5,6 +5,7 @@
 //! **Invariant:** every text is plain text: no query panics, hangs or is taken for syntax, and an
 //! answer that is only a part of the truth says so.
 
+pub mod care;
 pub mod contexts;
 pub mod fuse;
 pub mod graph;

@@ -2,11 +2,13 @@
 //!
 //! Takes a view; any thread. **Invariant:** spellings that differ in case only are one tag.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::index::IndexView;
+use crate::index::{Card, IndexView};
+use crate::search::care::newest_first;
 use crate::search::filter::fold_tag;
 
 /// Which part of the list is asked for.
@@ -78,4 +80,40 @@ pub fn tags(view: &IndexView, asked: TagsAsked) -> TagPage {
     let range = if items.is_empty() { (0, 0) } else { (start + 1, start + items.len()) };
     let (total_tags, total_pages) = (all.len(), all.len().div_ceil(size));
     TagPage { total_tags, total_pages, page, range, items }
+}
+
+/// What lies below a tag.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Below {
+    /// The next parts of the tags below it, folded and sorted.
+    pub parts: Vec<String>,
+    /// The notes that have it, or a tag below it, the newest first; none where no tag is named.
+    pub notes: Vec<Arc<Card>>,
+}
+
+/// What lies below a tag, or all tags; `None` for one that no note has.
+pub fn below(view: &IndexView, tag: Option<&str>) -> Option<Below> {
+    let wanted: Option<Vec<String>> = tag.map(parts_of);
+    let wanted = wanted.unwrap_or_default();
+    let mut parts: BTreeSet<String> = BTreeSet::new();
+    let mut notes: Vec<Arc<Card>> = Vec::new();
+    for card in view.notes().iter().filter(|it| it.role.is_note()) {
+        let mut has = false;
+        for own in card.tags.iter().map(|it| parts_of(it)) {
+            let Some(rest) = own.strip_prefix(wanted.as_slice()) else { continue };
+            has |= !own.is_empty();
+            parts.extend(rest.first().cloned());
+        }
+        if has && tag.is_some() {
+            notes.push(Arc::clone(card));
+        }
+    }
+    newest_first(&mut notes);
+    let is_there = tag.is_none() || !notes.is_empty();
+    is_there.then(|| Below { parts: parts.into_iter().collect(), notes })
+}
+
+/// The parts of a tag, folded; empty ones name nothing.
+fn parts_of(tag: &str) -> Vec<String> {
+    fold_tag(tag).split('/').filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }

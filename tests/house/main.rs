@@ -61,6 +61,7 @@ mod suspended;
 mod taken_back;
 mod told;
 mod users;
+mod views;
 mod waiting;
 mod watched;
 mod why;

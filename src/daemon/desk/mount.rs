@@ -50,7 +50,8 @@ impl Answers for Desk {
         let mut mixed = std::hash::DefaultHasher::new();
         (edits, kept_out, unseen, head, shelf.generation, shelf.progress.is_some())
             .hash(&mut mixed);
-        // The day too, as answers to `last week` are others tomorrow.
+        // The day too: `today.md`, and answers to `last week`, are others tomorrow.
+        clock::today().hash(&mut mixed);
         format!("{:?}", settings::rules(&self.house.settings.get())).hash(&mut mixed);
         mixed.finish()
     }

@@ -14,7 +14,8 @@ use crate::mount::fs::said::{Item, Kind};
 use crate::mount::inode::{Inode, Way, number_of};
 use crate::mount::page::{Content, Page, PageKey};
 use crate::mount::past::history_view;
-use crate::mount::tree::{self, About, Form, Moment, Node, Past, PastFile, Step, VERSIONS};
+use crate::mount::tree::{self, About, Form, Moment, Node, Past, PastFile, Step, VERSIONS, View};
+use crate::vault::fold::folded;
 use crate::vault::listing::{stays_inside, target_path};
 use crate::vault::{Entry, FileMode, Listed, VaultPath};
 
@@ -24,6 +25,10 @@ impl Inner {
         match &folder.key.node {
             Node::Ranking(_) | Node::Past(Past::Folder(..) | Past::Versions(..)) => {
                 Some(folder.key.clone())
+            }
+            // Of the notes as they are now, whenever the folder was found.
+            Node::View(view) if view.is_folder() => {
+                Some(PageKey { view: self.answers.view(), ..folder.key.clone() })
             }
             Node::Past(Past::HistoryFolder(_)) => {
                 // Without a commit the page says that there is none.
@@ -78,7 +83,7 @@ impl Inner {
             Node::Root | Node::Note(_) => {
                 let names: &[&str] = match node {
                     Node::Root => tree::ROOT,
-                    _ => &["backlinks", "links"],
+                    _ => &["backlinks", "blame", "history", "links"],
                 };
                 let node_of = |name: &str| match tree::child(node, name.as_bytes()) {
                     Ok(Step::Node(node)) => Some(node),
@@ -155,7 +160,17 @@ pub(super) fn own(name: &[u8], folder: &Inode) -> Item {
 /// What the page of a folder calls so.
 pub(super) fn named(folder: &Node, page: &Page, name: &[u8]) -> Option<Node> {
     match &page.content {
-        Content::Names(names) => names.iter().find(|it| *it.0 == *name).map(|it| it.1.clone()),
+        Content::Names(names) => {
+            let exact = names.iter().find(|it| *it.0 == *name);
+            let found = match (exact, folder) {
+                (None, Node::View(View::Tag(_))) => {
+                    let wanted = folded(name);
+                    names.iter().find(|it| it.1.is_folder() && folded(&it.0) == wanted)
+                }
+                (exact, _) => exact,
+            };
+            found.map(|it| it.1.clone())
+        }
         Content::Tree(_, listing) => match folder {
             Node::Past(Past::Folder(moment, folder)) => {
                 past_node(*moment, folder.as_ref(), name, listing.get(name)?)
@@ -223,7 +238,7 @@ fn past_node(
 pub(super) fn kind_of(node: &Node) -> Kind {
     match node {
         node if node.is_folder() => Kind::Folder,
-        Node::Ranked(..) | Node::Past(Past::Link(..)) => Kind::Link,
+        Node::Ranked(..) | Node::Past(Past::Link(..)) | Node::View(View::Link(_)) => Kind::Link,
         Node::Past(Past::File(_, file)) if file.is_program => Kind::Program,
         _ => Kind::File,
     }

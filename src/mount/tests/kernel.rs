@@ -27,8 +27,9 @@ enum Op {
 
 /// Starts where names mean something, mostly.
 fn path() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let start =
-        prop::sample::select(vec!["search", "nodes", "links", "note", "similar", "at", "history"]);
+    let start = prop::sample::select(vec![
+        "search", "nodes", "links", "note", "similar", "at", "history", "recent", "tag",
+    ]);
     prop_oneof![
         6 => (start, prop::collection::vec(name(), 0..4)).prop_map(|(start, mut rest)| {
             rest.insert(0, start.as_bytes().to_vec());

@@ -5,6 +5,7 @@
 
 mod fake;
 mod fake_past;
+mod fake_views;
 mod healing;
 mod identity;
 mod kernel;

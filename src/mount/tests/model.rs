@@ -108,6 +108,16 @@ pub fn name() -> impl Strategy<Value = Vec<u8>> {
         "b.md.versions",
         "none.md.versions",
         "2-2026-06-02-0000000.md",
+        "recent",
+        "tag",
+        "x",
+        "y",
+        "01-top.md",
+        "01-a.md.md",
+        "02-d-b.md.md",
+        "today.md",
+        "orphans.md",
+        "blame",
     ]
     .iter()
     .map(|it| it.as_bytes().to_vec())

@@ -37,6 +37,14 @@ pub enum Place {
     SimilarFolder(Vec<u8>),
     /// Note, form.
     Similar(Vec<u8>, &'static str),
+    /// `recent/`, a link in it, `tag/…`, a link there, and the pages about all notes.
+    Recent,
+    RecentLink(Vec<u8>),
+    Tag(&'static str),
+    TagLink,
+    ViewPage(&'static str),
+    /// A note's history or blame.
+    Told(Vec<u8>, &'static str),
     Moments,
     /// How the moment was spelled, and the path below it.
     PastFolder(Vec<u8>, &'static str),
@@ -76,6 +84,8 @@ impl Place {
             | Self::Note(_)
             | Self::Similars
             | Self::SimilarFolder(_)
+            | Self::Recent
+            | Self::Tag(_)
             | Self::Moments
             | Self::PastFolder(..)
             | Self::History(_)
@@ -85,8 +95,10 @@ impl Place {
             | Self::Neighbours(..)
             | Self::Similar(..)
             | Self::PastFile(..)
-            | Self::Version(..) => Is::File,
-            Self::Ranked(..) | Self::PastLink(..) => Is::Link,
+            | Self::Version(..)
+            | Self::ViewPage(_)
+            | Self::Told(..) => Is::File,
+            Self::Ranked(..) | Self::PastLink(..) | Self::RecentLink(_) | Self::TagLink => Is::Link,
         }
     }
 
@@ -99,6 +111,8 @@ impl Place {
                 | Self::Ranked(..)
                 | Self::Neighbours(..)
                 | Self::Similar(..)
+                | Self::ViewPage(_)
+                | Self::Told(..)
         )
     }
 
@@ -112,6 +126,11 @@ impl Place {
                 | Self::History(_)
                 | Self::Versions(_)
                 | Self::Version(..)
+                // A link is where it leads, whatever its rank.
+                | Self::RecentLink(_)
+                | Self::TagLink
+                | Self::Recent
+                | Self::Tag(_)
         )
     }
 
@@ -131,16 +150,26 @@ impl Place {
             Self::Root => names(&[
                 "README.md",
                 "at",
+                "broken-links.md",
                 "history",
                 "links",
+                "log.md",
                 "nodes",
                 "note",
+                "orphans.md",
+                "recent",
                 "search",
                 "similar",
                 "status.json",
                 "status.md",
+                "tag",
+                "today.md",
             ]),
-            Self::Note(_) => names(&["backlinks", "links"]),
+            Self::Note(_) => names(&["backlinks", "blame", "history", "links"]),
+            Self::Recent => Some(recent(notes)),
+            Self::Tag("") => names(&["x"]),
+            Self::Tag("x") => names(&["01-top.md", "y"]),
+            Self::Tag(_) => names(&["01-top.md"]),
             Self::Ask("search", options, _) if *options == Options::default() => None,
             Self::Ask(..) | Self::Notes | Self::Similars | Self::Moments => names(&[]),
             Self::PastFolder(_, "") => names(&[".hidden", "a.md", "d"]),
@@ -177,7 +206,9 @@ impl Place {
                 "later" => Some(libc::EAGAIN),
                 _ => None,
             },
-            Self::Neighbours(note, _) | Self::Similar(note, _) if !notes.contains(note) => {
+            Self::Neighbours(note, _) | Self::Similar(note, _) | Self::Told(note, _)
+                if !notes.contains(note) =>
+            {
                 Some(libc::ENOENT)
             }
             _ => None,
@@ -202,8 +233,24 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
             b"similar" => Place::Similars,
             b"at" => Place::Moments,
             b"history" => Place::History(String::new()),
+            b"recent" => Place::Recent,
+            b"tag" => Place::Tag(""),
+            b"broken-links.md" => Place::ViewPage("broken-links.md"),
+            b"log.md" => Place::ViewPage("log.md"),
+            b"orphans.md" => Place::ViewPage("orphans.md"),
+            b"today.md" => Place::ViewPage("today.md"),
             _ => return Err(libc::ENOENT),
         }),
+        Place::Recent => match recent(notes).iter().any(|it| it == name) {
+            true => Ok(Place::RecentLink(name.to_vec())),
+            false => Err(libc::ENOENT),
+        },
+        Place::Tag(tag) => match (*tag, name) {
+            ("", b"x") => Ok(Place::Tag("x")),
+            ("x", b"y") => Ok(Place::Tag("x/y")),
+            ("x" | "x/y", b"01-top.md") => Ok(Place::TagLink),
+            _ => Err(libc::ENOENT),
+        },
         Place::Moments if name == b"broken" => Err(libc::EIO),
         Place::Moments => match MOMENTS.iter().find(|it| it.0 == name) {
             Some(_) => Ok(Place::PastFolder(name.to_vec(), "")),
@@ -232,6 +279,8 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
         Place::Note(path) => match name {
             b"links" => Ok(Place::Neighbours(path.clone(), "links")),
             b"backlinks" => Ok(Place::Neighbours(path.clone(), "backlinks")),
+            b"blame" => Ok(Place::Told(path.clone(), "blame")),
+            b"history" => Ok(Place::Told(path.clone(), "history")),
             _ => Err(libc::ENOENT),
         },
         Place::Fixed(_)
@@ -239,10 +288,25 @@ pub fn meaning(parent: &Place, name: &[u8], notes: &[Vec<u8>]) -> Result<Place, 
         | Place::Ranked(..)
         | Place::Neighbours(..)
         | Place::Similar(..)
+        | Place::RecentLink(_)
+        | Place::TagLink
+        | Place::ViewPage(_)
+        | Place::Told(..)
         | Place::PastFile(..)
         | Place::PastLink(..)
         | Place::Version(..) => Err(libc::ENOTDIR),
     }
+}
+
+/// The links in `recent/`: of all notes, by their names.
+fn recent(notes: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let name = |(at, note): (usize, &Vec<u8>)| {
+        let note = String::from_utf8_lossy(note).replace('/', "-");
+        format!("{:02}-{note}.md", at + 1).into_bytes()
+    };
+    let mut notes = notes.to_vec();
+    notes.sort();
+    notes.iter().enumerate().map(name).collect()
 }
 
 fn in_past(moment: &[u8], folder: &str, name: &[u8]) -> Result<Place, i32> {

@@ -7,7 +7,8 @@ fn the_root_lists_what_works() {
     let Some(house) = House::open() else { return };
     assert_eq!(
         house.says("ls -1"),
-        "README.md\nat\nhistory\nlinks\nnodes\nnote\nsearch\nsimilar\nstatus.json\nstatus.md\n"
+        "README.md\nat\nbroken-links.md\nhistory\nlinks\nlog.md\nnodes\nnote\norphans.md\nrecent\nsearch\n\
+         similar\nstatus.json\nstatus.md\ntag\ntoday.md\n"
     );
     assert!(house.read("README.md").contains(&*house.vault().to_string_lossy()));
     let status: serde_json::Value = serde_json::from_str(&house.read("status.json")).unwrap();
@@ -106,8 +107,8 @@ fn notes_show_their_links_and_list_fully_once_named() {
     let Some(house) = House::open() else { return };
     assert_eq!(
         house.says("find note/memory note/top.md | sort").replace('\u{fffd}', "?").lines().count(),
-        // memory, 2026, b.md, a.md, bad.md, top.md, and two pages for each note.
-        6 + 8
+        // memory, 2026, b.md, a.md, bad.md, top.md, and four pages for each note.
+        6 + 16
     );
     let page = house.read("note/memory/a.md/backlinks");
     assert!(page.contains("← memory/a.md  name=\"In memory/a.md\""), "{page}");
@@ -116,7 +117,7 @@ fn notes_show_their_links_and_list_fully_once_named() {
         house.says("cat note/memory/bad$'\\xff'.md/links | head -n1"),
         "memory/bad\\377.md\n"
     );
-    for absent in ["note/none.md", "note/memory/none", "note/top.md/history", "note/.git/config"] {
+    for absent in ["note/none.md", "note/memory/none", "note/top.md/versions", "note/.git/config"] {
         assert_eq!(house.errno(absent), libc::ENOENT, "{absent}");
     }
     // A note that goes is gone at once.

@@ -182,7 +182,7 @@ fn probes_do_not_exist() {
     check("search/%70ackage.json", "package", Form::Json);
     check("search/package", "package", Form::Text);
     check("search/##", "##", Form::Text);
-    for name in ["recent", "tag", "today.md", "log.md", "x"] {
+    for name in ["topics.md", "inbox.md", "Today.md", "x"] {
         assert_eq!(walk(name), Err(NameError::Absent), "{name}");
     }
 }
@@ -220,7 +220,7 @@ fn notes_are_named_by_their_bytes() {
         child(&note, b"backlinks"),
         Ok(Step::Node(Node::Neighbours(path(b"a.md"), Direction::In)))
     );
-    assert_eq!(child(&note, b"history"), Err(NameError::Absent));
+    assert_eq!(child(&note, b"versions"), Err(NameError::Absent));
 }
 
 /// Field case A09: any length, cut on a character.
