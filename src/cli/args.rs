@@ -5,6 +5,7 @@
 mod change;
 mod evidence;
 mod hook;
+mod lint;
 mod past;
 mod secrets;
 
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 pub use change::{CheckpointArgs, ForgetArgs, PurgeArgs, RestoreArgs, UndoArgs};
 pub use evidence::{BlameArgs, WhyArgs};
 pub use hook::{HookArgs, HookCommand, NotifyArgs};
+pub use lint::LintArgs;
 pub use past::{DiffArgs, LogArgs, MOMENT, Marks, ShowArgs};
 pub use secrets::{SecretsAllowArgs, SecretsCommand, SecretsListArgs, SecretsScanArgs};
 
@@ -72,6 +74,10 @@ pub enum Command {
     Graph(GraphArgs),
     /// The tags, and how many notes have each
     Tags(TagsArgs),
+    /// Look for what notes have that should be mended: broken links, doubles, bad frontmatter
+    ///
+    /// One finding a line; exit status 0 where there is none, 1 where there are some.
+    Lint(LintArgs),
     /// The history of the vault or of one path, newest first
     ///
     /// A change a line: when, its cause, who, what, how many lines. Three and more commits of one

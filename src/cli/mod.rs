@@ -21,6 +21,7 @@ pub mod eval;
 pub mod find;
 mod forget;
 mod hook;
+mod lint;
 pub mod log;
 mod look;
 pub mod models;
@@ -76,6 +77,7 @@ fn run(cli: &Cli, git_dir: Option<&OsStr>) -> Result<Exit, CliError> {
         Command::Traverse(args) => look::traverse(&served()?, &dirs, args),
         Command::Graph(args) => look::graph(&served()?, &dirs, args),
         Command::Tags(args) => look::tags(&served()?, &dirs, args),
+        Command::Lint(args) => lint::lint(&vault()?, &dirs, args),
         Command::Log(args) => past::log(&vault()?, &dirs, args),
         Command::Show(args) => past::show(&vault()?, args),
         Command::Diff(args) => past::diff(&vault()?, args),

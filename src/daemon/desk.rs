@@ -31,6 +31,7 @@ use crate::serve::{Answer, Form, Request};
 use crate::watch::{Hints, Settle, Watcher};
 
 mod change;
+mod lint;
 mod mount;
 mod notify;
 mod past;
@@ -499,6 +500,7 @@ impl Handler for Desk {
             Request::Search { query, form } => self.page(&query, form),
             Request::Look { look, form } => self.look(&look, form),
             Request::Notify { event } => self.hear_git(&event),
+            Request::Lint { asked } => self.lint(&asked, caller),
             Request::Change { wish, dry_run } => self.change(&wish, dry_run, caller),
             Request::Accept { dry_run } => self.accept(dry_run, caller),
             Request::Pause => {

@@ -29,6 +29,7 @@ pub mod indexer;
 pub mod intake;
 pub mod keeper;
 pub mod leak_scan;
+pub mod linting;
 mod looks;
 pub mod models;
 pub mod offline;

@@ -256,8 +256,18 @@ impl State {
         };
     }
 
+    /// Where a link of a note leads among the indexed notes.
+    pub(super) fn resolve(&self, from: &Card, edge: &Edge) -> Resolution {
+        self.names.resolve(&from.path, &edge.target, edge.kind)
+    }
+
+    /// The indexed notes whose name is the link's but for case, normal form and folder.
+    pub(super) fn alike(&self, target: &str) -> Vec<&VaultPath> {
+        self.names.alike(target)
+    }
+
     fn target(&self, from: &Card, edge: &Edge) -> Option<&Arc<Card>> {
-        self.card(self.names.resolve(&from.path, &edge.target, edge.kind).path()?)
+        self.card(self.resolve(from, edge).path()?)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::base::fs;
 use crate::embed::{Embedder, Identity, Vector};
 use crate::index::IndexError;
 use crate::index::ask::Ask;
-use crate::index::card::Card;
+use crate::index::card::{Card, Edge};
 use crate::index::guard::{Damage, Guard};
 use crate::index::keyword::{self, Block, Candidate, Found, Ground, Share, Weights};
 use crate::index::living::Living;
@@ -29,7 +29,7 @@ use crate::index::shelf::{Passage, Shelf};
 use crate::index::state::leads::{Goal, Lead};
 use crate::index::state::{State, Tie};
 use crate::index::tally::Graves;
-use crate::vault::{CommitId, Layout, VaultPath};
+use crate::vault::{CommitId, Layout, Resolution, VaultPath};
 
 /// A snapshot of the index.
 pub struct IndexView {
@@ -277,6 +277,17 @@ impl IndexView {
         }
         memo.insert(path.clone(), Arc::clone(&ties));
         ties
+    }
+
+    /// Where a link of a note leads among the indexed notes.
+    pub fn resolve(&self, from: &Card, edge: &Edge) -> Resolution {
+        self.state.resolve(from, edge)
+    }
+
+    /// The indexed notes whose name is the link's but for case, normal form and folder, those with
+    /// the fewest folders first.
+    pub fn alike(&self, target: &str) -> Vec<&VaultPath> {
+        self.state.alike(target)
     }
 
     /// The links of a note with what each leads to, those to itself aside.

@@ -11,6 +11,7 @@ pub mod blame;
 pub mod changed;
 pub mod graph;
 pub mod links;
+pub mod lint;
 pub mod nodes;
 pub mod past;
 pub mod readme;

@@ -10,6 +10,7 @@ pub mod contexts;
 pub mod fuse;
 pub mod graph;
 pub mod judge;
+pub mod lint;
 pub mod query;
 pub mod results;
 pub mod tags;

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::{Favor, What};
 use crate::render::changed::Changed;
+use crate::render::lint::Linted;
 use crate::render::status::Status;
+use crate::search::lint::Check;
 use crate::search::{Look, Query};
 use crate::vault::CommitId;
 
@@ -36,6 +38,10 @@ pub enum Request {
     Search {
         query: Query,
         form: Form,
+    },
+    /// Looks over the notes for what a person may want to mend.
+    Lint {
+        asked: LintAsked,
     },
     /// Another look at the notes than a search.
     Look {
@@ -72,6 +78,7 @@ impl Request {
     /// Whether it changes how the agent goes on: never carried out for somebody who is gone.
     pub fn changes(&self) -> bool {
         match self {
+            Self::Lint { .. } => false,
             Self::Accept { dry_run }
             | Self::Reindex { dry_run, .. }
             | Self::Change { dry_run, .. } => !dry_run,
@@ -81,6 +88,16 @@ impl Request {
             Self::Notify { .. } => false,
         }
     }
+}
+
+/// What a lint is about.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LintAsked {
+    /// Notes and folders in hexadecimal
+    /// ([`VaultPath::to_hex`](crate::vault::VaultPath::to_hex)); all notes where there are none.
+    pub paths: Vec<String>,
+    /// All checks where there are none.
+    pub only: Vec<Check>,
 }
 
 /// A change of the vault that a person asks for.
@@ -153,6 +170,8 @@ pub enum Answer {
     },
     /// How a change of the vault went.
     Changed(Box<Changed>),
+    /// What a lint found.
+    Linted(Box<Linted>),
     /// A no that is no fault: there is nothing to do, or it is under way already.
     No {
         said: String,

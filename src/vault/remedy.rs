@@ -1,4 +1,5 @@
-//! What to do about a note that is not read as it stands, and how much of it is searched.
+//! What to do about a note that is not read as it stands, what kind of problem that is, and how much
+//! of it is searched.
 //!
 //! Pure. Takes a problem as `note`, `decode`, `frontmatter` and whoever reads the note's bytes from
 //! Git word it.
@@ -6,6 +7,50 @@
 //! **Invariant:** what is said of the search is true for that problem.
 
 use crate::vault::decode::is_cut;
+
+/// What is wrong with a note, in kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A conflict that is still marked.
+    Conflict,
+    /// A key of the frontmatter that stands twice.
+    DoubledKey,
+    /// Frontmatter that is none, or not valid.
+    Frontmatter,
+    /// Text that is not UTF-8, no text, or too much of it.
+    Text,
+    /// Git has its text and does not give it.
+    Unread,
+}
+
+/// Of what kind a problem is.
+pub fn kind_of(problem: &str) -> Kind {
+    let has = |part: &str| problem.contains(part);
+    if has("a conflict is still marked") {
+        Kind::Conflict
+    } else if has(" stands twice") {
+        Kind::DoubledKey
+    } else if has("frontmatter") {
+        Kind::Frontmatter
+    } else if problem.starts_with("cannot be read from Git")
+        || problem.starts_with("its text is with the remote only")
+        || problem.starts_with("its content is kept by Git LFS")
+        || problem.starts_with("it is encrypted")
+    {
+        Kind::Unread
+    } else {
+        Kind::Text
+    }
+}
+
+/// The line that a problem names, and what it says of it.
+pub fn place_of(problem: &str) -> (Option<u32>, &str) {
+    let placed = problem.strip_prefix("line ").and_then(|it| it.split_once(": "));
+    match placed.and_then(|(line, what)| Some((line.parse().ok()?, what))) {
+        Some((line, what)) => (Some(line), what),
+        None => (None, problem),
+    }
+}
 
 /// One sentence or two for people.
 pub fn of(problem: &str) -> &'static str {
@@ -45,22 +90,27 @@ mod tests {
     /// Each problem as it is really worded.
     #[test]
     fn every_problem_of_a_note_has_a_remedy_that_is_true_for_it() {
-        let check = |bytes: &[u8], words: &str| {
+        let check = |bytes: &[u8], kind: Kind, words: &str| {
             let note = read_note(&VaultPath::new("n.md").unwrap(), bytes);
             let problem = note.problems.first().unwrap_or_else(|| panic!("no problem: {words}"));
             assert!(of(problem).contains(words), "{problem}: {}", of(problem));
+            assert_eq!(kind_of(problem), kind, "{problem}");
+            let (line, what) = place_of(problem);
+            assert_eq!(line.is_some(), problem.starts_with("line "), "{problem}");
+            assert!(problem.ends_with(what));
         };
-        check(&vec![b'x'; 5 << 20], "is not searched");
-        check(b"\0\0\0\0", "Only its name");
-        check(b"\x01\x02\xff\xfe\x03\x04", "Only its name");
-        check(b"\xff\xfeh\0i\0", "save it as UTF-8");
-        check(b"caf\xe9 au lait", "save it as UTF-8");
-        check("a note with text enough and a \u{0}".as_bytes(), "save it as UTF-8");
-        check(b"<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n", "both sides of the conflict");
-        check("[[a]] ".repeat(110_000).as_bytes(), "not followed");
-        check(b"---\na: [\n---\ntext\n", "mend that line");
-        check(b"---\na: 1\na: 2\n---\ntext\n", "take one of the two out");
-        check(b"---\na: 1\n\ntext\n", "mend that line");
+        check(&vec![b'x'; 5 << 20], Kind::Text, "is not searched");
+        check(b"\0\0\0\0", Kind::Text, "Only its name");
+        check(b"\x01\x02\xff\xfe\x03\x04", Kind::Text, "Only its name");
+        check(b"\xff\xfeh\0i\0", Kind::Text, "save it as UTF-8");
+        check(b"caf\xe9 au lait", Kind::Text, "save it as UTF-8");
+        check("a note with text enough and a \u{0}".as_bytes(), Kind::Text, "save it as UTF-8");
+        let conflict = b"<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n";
+        check(conflict, Kind::Conflict, "both sides of the conflict");
+        check("[[a]] ".repeat(110_000).as_bytes(), Kind::Text, "not followed");
+        check(b"---\na: [\n---\ntext\n", Kind::Frontmatter, "mend that line");
+        check(b"---\na: 1\na: 2\n---\ntext\n", Kind::DoubledKey, "take one of the two out");
+        check(b"---\na: 1\n\ntext\n", Kind::Frontmatter, "mend that line");
     }
 
     #[test]
@@ -72,6 +122,7 @@ mod tests {
             "it is encrypted, and locked (`git-crypt unlock`)",
         ] {
             assert!(of(problem).starts_with("Only its name"), "{problem}");
+            assert_eq!(kind_of(problem), Kind::Unread, "{problem}");
         }
     }
 }

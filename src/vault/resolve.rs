@@ -127,6 +127,11 @@ impl Names {
         self.count == 0
     }
 
+    /// The paths, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &VaultPath> {
+        self.buckets.iter().flat_map(|it| it.1)
+    }
+
     /// Where a link with this target leads that stands in the note `from`.
     pub fn resolve(&self, from: &VaultPath, target: &str, kind: LinkKind) -> Resolution {
         let target = target.trim();
@@ -169,6 +174,21 @@ impl Names {
             }
         }
         Resolution::Missing
+    }
+
+    /// The paths whose name is the link's but for case, normal form and folder, by segments and
+    /// bytes.
+    pub fn alike(&self, target: &str) -> Vec<&VaultPath> {
+        let name = target.trim().rsplit('/').next().unwrap_or_default();
+        let name = folded(name.as_bytes());
+        let pools = keys_of_link(target).filter_map(|it| self.buckets.get(&it));
+        let mut found: Vec<&VaultPath> = pools
+            .flatten()
+            .filter(|it| fits(it.file_name(), &name, Degree::Folded).is_some())
+            .collect();
+        found.sort_by(|a, b| rank(a).cmp(&rank(b)));
+        found.dedup();
+        found
     }
 
     /// The path of these segments, as it is or with a Markdown extension in lower case.
@@ -277,7 +297,10 @@ fn shapes<'a>(from: &'a VaultPath, target: &'a str, kind: LinkKind) -> Vec<Shape
 }
 
 /// The segments one gets to from `base`; `None` above the root or for a folder.
-fn walked<'a>(mut base: Vec<&'a [u8]>, target: &'a str) -> Option<Vec<&'a [u8]>> {
+pub(in crate::vault) fn walked<'a>(
+    mut base: Vec<&'a [u8]>,
+    target: &'a str,
+) -> Option<Vec<&'a [u8]>> {
     if target.ends_with('/') {
         return None;
     }
@@ -337,7 +360,7 @@ fn folders_fit(path: &VaultPath, wanted: &[Cow<'_, [u8]>], whole: bool, degree: 
 }
 
 /// A name without its Markdown extension, and 1 for `.md`, 2 for `.markdown`.
-fn markdown_stem(name: &[u8]) -> Option<(&[u8], u8)> {
+pub(in crate::vault) fn markdown_stem(name: &[u8]) -> Option<(&[u8], u8)> {
     let dot = name.iter().rposition(|it| *it == b'.').filter(|it| *it > 0)?;
     let (stem, extension) = (&name[..dot], &name[dot + 1..]);
     if extension.eq_ignore_ascii_case(b"md") {

@@ -104,26 +104,44 @@ fn verify(new: &str, wanted: &[Link]) -> Result<(), CannotRetarget> {
 }
 
 fn check_name(target: &str, kind: LinkKind) -> Result<(), CannotRetarget> {
-    let why = if target.trim().is_empty() {
-        "it is empty"
-    } else if target.contains(char::is_control) {
-        "it has a control character"
-    } else if kind == LinkKind::Markdown {
-        return Ok(());
-    } else if target.trim() != target {
-        "it begins or ends with a space"
-    } else if target.contains(['[', ']']) {
-        "it has a bracket"
-    } else if target.contains('|') {
-        "it has a bar"
-    } else if target.contains('#') {
-        "it has a hash"
-    } else if target.ends_with('\\') {
-        "it ends with a backslash"
-    } else {
-        return Ok(());
+    let why = match kind {
+        LinkKind::Markdown => why_unwritable(target),
+        _ => why_unlinkable(target),
     };
-    Err(CannotRetarget::Name { target: target.to_owned(), why })
+    match why {
+        Some(why) => Err(CannotRetarget::Name { target: target.to_owned(), why }),
+        None => Ok(()),
+    }
+}
+
+/// Why no link at all can hold this name.
+fn why_unwritable(target: &str) -> Option<&'static str> {
+    if target.trim().is_empty() {
+        Some("it is empty")
+    } else if target.contains(char::is_control) {
+        Some("it has a control character")
+    } else {
+        None
+    }
+}
+
+/// Why no wikilink can hold this name.
+pub fn why_unlinkable(target: &str) -> Option<&'static str> {
+    if let Some(why) = why_unwritable(target) {
+        Some(why)
+    } else if target.trim() != target {
+        Some("it begins or ends with a space")
+    } else if target.contains(['[', ']']) {
+        Some("it has a bracket")
+    } else if target.contains('|') {
+        Some("it has a bar")
+    } else if target.contains('#') {
+        Some("it has a hash")
+    } else if target.ends_with('\\') {
+        Some("it ends with a backslash")
+    } else {
+        None
+    }
 }
 
 /// Where a wikilink's target stands, spaces around it included.

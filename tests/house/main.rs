@@ -29,6 +29,7 @@ mod hostile_providers;
 mod house;
 mod kill;
 mod lifecycle;
+mod lint;
 mod machine;
 mod machine_git;
 mod machine_vault;

@@ -1,0 +1,98 @@
+//! Looks over a vault for what a person may want to mend.
+//!
+//! Takes a view of the index, the files of its commit and, where a link leads nowhere, the names on
+//! the disk; gives what was found. Any thread.
+//!
+//! **Invariant:** no note is opened: what it says stands in the index.
+
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::base::{clock, fs};
+use crate::history::{ReadError, Reader};
+use crate::index::IndexView;
+use crate::render::lint::Linted;
+use crate::search::lint::{self, Beside, Check, Part, Seen, Survey};
+use crate::serve::protocol::LintAsked;
+use crate::vault::VaultPath;
+
+/// How long the names on the disk may be looked through.
+const DISK_LIMIT: Duration = Duration::from_secs(3);
+
+/// The part of the vault that is asked for; nothing where a path makes no sense.
+pub fn part(asked: &LintAsked) -> Option<Part> {
+    let paths: Option<Vec<VaultPath>> =
+        asked.paths.iter().map(|it| VaultPath::from_hex(it)).collect();
+    Some(Part { paths: paths?, only: asked.only.iter().copied().collect::<BTreeSet<Check>>() })
+}
+
+/// All links of the view and where they lead.
+pub fn survey(vault: &Path, reader: &Reader, view: &IndexView) -> Result<Survey, ReadError> {
+    let files = match view.at() {
+        Some(at) => reader.list(at)?,
+        None => Vec::new(),
+    };
+    let beside = Beside::new(view, files.iter().map(|it| &it.0));
+    let until = clock::now() + DISK_LIMIT;
+    Ok(lint::survey(view, beside, || on_disk(vault, view, until)))
+}
+
+/// What is to be mended in a part of the vault.
+pub fn linted(view: &IndexView, survey: &Survey, part: &Part) -> Linted {
+    let asked = view.notes().iter().filter(|it| part.has(it));
+    let (mut notes, mut links) = (0, 0);
+    for card in asked {
+        notes += 1;
+        links += card.links.len();
+    }
+    let findings = lint::findings(view, survey, part);
+    Linted {
+        commit: view.at(),
+        notes,
+        links,
+        findings: findings.into_iter().map(Into::into).collect(),
+        partial: view.at().is_none().then(|| "the index is not built yet".to_owned()),
+        ..Linted::default()
+    }
+}
+
+/// The names on the disk: Git ignores some that links lead to. Folders that
+/// are hidden or ours are left out, and links to folders are not followed.
+fn on_disk(vault: &Path, view: &IndexView, until: Instant) -> Seen {
+    let layout = view.layout();
+    let ours = [layout.metadata.as_bytes(), layout.agent.as_bytes()];
+    let mut seen = Seen::default();
+    let mut folders = vec![vault.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if clock::now() >= until {
+            tracing::debug!("not all names on the disk were looked at");
+            break;
+        }
+        // One that cannot be read hides at most a file that a link leads to.
+        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            if entry.file_name().as_bytes().starts_with(b".") {
+                continue;
+            }
+            let whole = entry.path();
+            let Some(path) =
+                whole.strip_prefix(vault).ok().and_then(|it| VaultPath::from_os(it).ok())
+            else {
+                continue;
+            };
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => {
+                    if !ours.contains(&path.as_bytes()) {
+                        folders.push(whole);
+                        seen.folders.push(path);
+                    }
+                }
+                Ok(_) => seen.files.push(path),
+                Err(_) => {}
+            }
+        }
+    }
+    seen
+}
