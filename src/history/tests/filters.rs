@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Contents that line endings, encodings and `$Id$` could meet.
-const CONTENTS: [(&str, &[u8]); 12] = [
+pub(super) const CONTENTS: [(&str, &[u8]); 12] = [
     ("lf.md", b"one\ntwo\n"),
     ("crlf.md", b"one\r\ntwo\r\n"),
     ("mixed.md", b"one\r\ntwo\nthree\r\n"),
@@ -22,10 +22,10 @@ const CONTENTS: [(&str, &[u8]); 12] = [
 ];
 
 /// Settings of git: names and values.
-type Pairs = &'static [(&'static str, &'static str)];
+pub(super) type Pairs = &'static [(&'static str, &'static str)];
 
 /// What `.gitattributes` says, and git's settings.
-const SETTINGS: [(&str, Pairs); 18] = [
+pub(super) const SETTINGS: [(&str, Pairs); 18] = [
     ("", &[]),
     ("", &[("core.autocrlf", "true")]),
     ("", &[("core.autocrlf", "input")]),

@@ -282,6 +282,7 @@ fn check(name: &str, build: Build) {
     assert_eq!(resolved.unwrap_or_else(|err| panic!("{name}: {err:?}")), head.commit);
     let entry = reader.entry(head.commit, &vault_path("old.md")).unwrap().unwrap();
     assert_eq!(reader.read_blob(entry.blob).unwrap(), b"edited 2\n", "{name}");
+    take_back(name, &mut vault);
     // Settings and rules that change meanwhile are followed, in every shape.
     vault.git(&["config", "core.autocrlf", "input"]);
     vault.write(".gitignore", "skipped.md\n");
@@ -305,6 +306,36 @@ fn check(name: &str, build: Build) {
     assert_clean(name, &vault);
     vault.reopen();
     assert_eq!(vault.snapshot_all().head, None, "{name}");
+}
+
+/// A change is taken back and comes again; nothing outside of the vault is touched.
+fn take_back(name: &str, vault: &mut Vault) {
+    let (before, tree) = (digest(&vault.root), vault.git(&["rev-parse", "HEAD:./"]));
+    vault.write("old.md", "to be taken back\n");
+    vault.write("made/and gone.md", "made\n");
+    let commit = vault.snapshot_all().head.unwrap().commit;
+    let reader = vault.reader();
+    let cause = Cause { kind: CauseKind::Undo, ..Cause::edit() };
+    let plan = |head| reader.plan_undo(head, &[commit], None);
+    let applied = vault.history().change(&plan, &cause, &mut |_| {});
+    let Ok(Applied::Done(done)) = applied else { panic!("{name}: {applied:?}") };
+    assert_clean(name, vault);
+    assert_eq!(vault.git(&["rev-parse", "HEAD:./"]), tree, "{name}: undone");
+    let after = digest(&vault.root);
+    assert!(before.keys().eq(after.keys()), "{name}: the same files");
+    for (path, state) in &before {
+        let is_meant = path.ends_with("old.md");
+        assert!(is_meant || after.get(path) == Some(state), "{name}: {path:?} is touched");
+    }
+    let undone = done.1.head.unwrap().commit;
+    let plan = |head| reader.plan_undo(head, &[undone], None);
+    let again = vault.history().change(&plan, &cause, &mut |_| {});
+    assert!(matches!(again, Ok(Applied::Done(..))), "{name}: {again:?}");
+    assert_eq!(std::fs::read(vault.path("made/and gone.md")).unwrap(), b"made\n", "{name}");
+    vault.write("old.md", "edited 2\n");
+    vault.remove("made/and gone.md");
+    vault.snapshot_all();
+    assert_clean(name, vault);
 }
 
 fn assert_clean(name: &str, vault: &Vault) {

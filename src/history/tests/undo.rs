@@ -330,6 +330,44 @@ fn what_a_person_has_staged_or_is_in_the_middle_of_is_left_alone() {
     assert_eq!(std::fs::read(vault.path("a.md")).unwrap(), before);
 }
 
+/// E13, E17: what undo writes to the disk is what git would check out.
+#[test]
+fn the_disk_is_as_git_would_check_it_out_whatever_the_attributes_say() {
+    for (attributes, settings) in super::filters::SETTINGS {
+        let what = format!("{attributes:?} {settings:?}");
+        let mut vault = Vault::new();
+        settings.iter().for_each(|(name, value)| drop(vault.git(&["config", name, value])));
+        vault.write(".gitattributes", attributes);
+        vault.write("stays.md", "stays\n");
+        committed(&mut vault);
+        let is_let_in = |vault: &Vault, path: &str| vault.committed(path).is_some();
+        for (path, content) in super::filters::CONTENTS {
+            vault.write(path, content);
+        }
+        committed(&mut vault);
+        for (path, _) in super::filters::CONTENTS.iter().filter(|it| is_let_in(&vault, it.0)) {
+            vault.remove(path);
+        }
+        let change = committed(&mut vault);
+        let reader = vault.reader();
+        let plan = |head| reader.plan_undo(head, &[change], None);
+        let applied = vault.history().change(&plan, &Cause::edit(), &mut |_| {});
+        assert!(matches!(applied, Ok(Applied::Done(..))), "{what}: {applied:?}");
+        assert_eq!(vault.git(&["status", "--porcelain", "-uno"]), "", "{what}");
+        let by_us = files_in_bytes(&vault);
+        let tracked = vault.git(&["ls-files"]);
+        let is_ours = |it: &&str| !it.starts_with(".git") && *it != "stays.md";
+        tracked.lines().filter(is_ours).for_each(|it| vault.remove(it));
+        vault.git(&["checkout", "-q", "--", "."]);
+        assert_eq!(by_us, files_in_bytes(&vault), "{what}");
+    }
+}
+
+fn files_in_bytes(vault: &Vault) -> Vec<(String, Vec<u8>)> {
+    let bytes = |it: &VaultPath| std::fs::read(vault.root.join(it.as_path())).unwrap();
+    vault.scan().found.iter().map(|it| (it.to_string(), bytes(it))).collect()
+}
+
 /// Run by itself as a child of the test below.
 #[test]
 fn child_that_is_killed() {
