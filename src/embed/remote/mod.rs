@@ -106,6 +106,8 @@ impl Remote {
 
     /// `unit` is the first pause of a backoff.
     fn with_unit(config: Config, unit: Duration) -> Result<Self, RemoteError> {
+        // The rules are read here, not within somebody's deadline.
+        let _read = outgoing::masked("");
         let client = client(&config.base_url).map_err(|err| RemoteError::Client(chain(&err)))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -139,6 +141,11 @@ impl Remote {
                 outgoing::count(text);
                 waiting.push((at, self.prepare(text, purpose)));
             }
+        }
+        // Nothing is sent that nobody waits for any more.
+        if clock::now() >= deadline {
+            let stopped = Some(EmbedError::Timeout(started.elapsed()));
+            return Answer { slots, stopped };
         }
         let turn = async {
             match purpose {
