@@ -33,7 +33,7 @@ pub fn notify(
 ) -> Exit {
     let event = args.event.first().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     if event == "pre-push" {
-        return judge_push(&args.event);
+        return judge_push(&args.event, &vaults(named, git_dir), dirs);
     }
     let until = clock::now() + LIMIT;
     for vault in vaults(named, git_dir) {
@@ -66,14 +66,17 @@ fn vaults(named: Option<&Path>, git_dir: Option<&OsStr>) -> Vec<PathBuf> {
 }
 
 /// Whether what is about to be pushed may be.
-fn judge_push(words: &[OsString]) -> Exit {
+fn judge_push(words: &[OsString], vaults: &[PathBuf], dirs: &Dirs) -> Exit {
     let mut list = Vec::new();
     // A list that cannot be read is Git's affair.
     if std::io::stdin().lock().take(LONGEST_LIST).read_to_end(&mut list).is_err() {
         return Exit::Done;
     }
     let to = words.get(1).map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-    match pushed::refuse(&pushed::read(&list), &to) {
+    let pushes = pushed::read(&list);
+    let refusal = pushed::refuse(&pushes, &to)
+        .or_else(|| pushed::refuse_leaks(&pushes, &to, vaults, dirs, &mut report::talk));
+    match refusal {
         None => Exit::Done,
         Some(refusal) => {
             report::talk(&refusal);

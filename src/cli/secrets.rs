@@ -110,7 +110,12 @@ fn allow(vault: &Path, dirs: &Dirs, args: &SecretsAllowArgs) -> Result<Exit, Cli
                     .hint("`remd secrets list` shows them.")
             })?;
             let all = on_disk_and_in_head(vault, dirs, &reader)?;
-            all.into_iter().filter(|it| allowance.fingerprint(&it.1) == fingerprint).collect()
+            let is_it = |it: &Finding| allowance.fingerprint(it) == fingerprint;
+            let here: Vec<_> = all.into_iter().filter(|it| is_it(&it.1)).collect();
+            match here.is_empty() {
+                true => in_the_past(&reader)?.into_iter().filter(|it| is_it(&it.1)).collect(),
+                false => here,
+            }
         }
         (None, None) => Vec::new(),
     };
@@ -208,6 +213,18 @@ fn on_disk_and_in_head(
         }
     }
     Ok(found)
+}
+
+/// What was ever committed, once.
+fn in_the_past(reader: &Reader) -> Result<Vec<(VaultPath, Finding)>, CliError> {
+    let bar = Bar::new();
+    let mut tell = |done: usize, all: usize| {
+        bar.at("commits", done, all);
+        true
+    };
+    let exposure = reader.exposure(&Span::All, &mut Clean::default(), &mut tell);
+    let exposure = exposure.map_err(|err| past::explained(reader, CliError::from_error(&err)))?;
+    Ok(exposure.found.into_iter().map(|it| (it.path, it.finding)).collect())
 }
 
 /// One line of a report.

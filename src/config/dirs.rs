@@ -125,6 +125,8 @@ impl Dirs {
 }
 
 fn hash_of(vault: &Path) -> String {
+    // A slash at the end makes no other folder.
+    let vault: PathBuf = vault.components().collect();
     let hash = Sha256::digest(vault.as_os_str().as_bytes());
     hash.iter().take(8).map(|it| format!("{it:02x}")).collect()
 }

@@ -1,9 +1,26 @@
 //! What is about to be pushed and stays on this machine.
 //!
-//! Takes what Git tells a `pre-push` hook, gives a refusal in words, or none. Blocking, the
-//! command's thread.
+//! Takes what Git tells a `pre-push` hook, gives a refusal in words, or none: references for this
+//! machine alone, and commits with what looks like a credential. Blocking, the command's thread.
 //!
 //! **Invariant:** what cannot be judged is let through: a push never fails for a fault of ours.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::base::trouble::told;
+use crate::base::{clock, fs};
+use crate::config::Dirs;
+use crate::daemon::{allowing, settings};
+use crate::history::{Exposed, Reader, Span};
+use crate::secrets::Policy;
+use crate::vault::CommitId;
+
+/// How long a push may be kept waiting.
+const LIMIT: Duration = Duration::from_secs(120);
+/// After this long it is said for what.
+const SILENT: Duration = Duration::from_secs(3);
 
 /// One reference that is pushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +55,95 @@ pub fn read(list: &[u8]) -> Vec<Push> {
 /// Why this may not be pushed to the remote that is called `to`.
 pub fn refuse(pushes: &[Push], to: &str) -> Option<String> {
     private(pushes, to)
+}
+
+/// Why the commits may not be pushed: they have what looks like a credential, are new to the
+/// remote, and nobody allowed it. `talk` is told what takes long, and what could not be judged.
+pub fn refuse_leaks(
+    pushes: &[Push],
+    to: &str,
+    vaults: &[PathBuf],
+    dirs: &Dirs,
+    talk: &mut dyn FnMut(&str),
+) -> Option<String> {
+    let until = clock::now() + LIMIT;
+    let mut leaks = Vec::new();
+    for vault in vaults {
+        match leaks_of(pushes, to, vault, dirs, until, talk) {
+            Ok(found) => leaks.extend(found),
+            Err(err) => {
+                talk(&format!("remd: not looked at for credentials: {}", told(err.as_ref())))
+            }
+        }
+    }
+    let (first, more) = (leaks.first()?, leaks.len() - 1);
+    let more = if more == 0 { String::new() } else { format!(", and {more} more") };
+    Some(format!(
+        "remd: a commit that would be pushed has what looks like a credential: {first}{more}\n\
+         hint: If others may have seen it, change it where it is used. `remd secrets scan --history` \
+         names all; if it is none: `remd secrets allow --fingerprint F`. `git push --no-verify` \
+         pushes it all the same."
+    ))
+}
+
+/// The findings of one vault, in words; under another policy than `hold` none stops a push.
+fn leaks_of(
+    pushes: &[Push],
+    to: &str,
+    vault: &Path,
+    dirs: &Dirs,
+    until: Instant,
+    talk: &mut dyn FnMut(&str),
+) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> {
+    let vault = &fs::canonicalize(vault)?;
+    let policy = settings::load(vault, dirs, &[])?.settings.secrets;
+    if policy == Policy::Off {
+        return Ok(Vec::new());
+    }
+    let reader = Reader::open(vault)?;
+    let allowance = allowing::load(dirs, vault)?;
+    let id = |hex: &str| CommitId::from_hex(hex).filter(|it| reader.exists(*it));
+    let new: Vec<CommitId> =
+        pushes.iter().filter(|it| !it.deletes()).filter_map(|it| id(&it.local_id)).collect();
+    let known = pushes.iter().filter_map(|it| id(&it.remote_id)).collect();
+    let mut clean = reader.clean()?;
+    let said_at = clock::now() + SILENT;
+    let (mut is_said, mut is_cut) = (false, false);
+    let exposure = reader.exposure(
+        &Span::Push { new, known, remote: to.to_owned() },
+        &mut clean,
+        &mut |done, all| {
+            let now = clock::now();
+            if now > said_at && !std::mem::replace(&mut is_said, true) {
+                talk(&format!("remd: looking for credentials in {all} commits; later pushes are fast"));
+            }
+            is_cut = now > until;
+            if is_cut {
+                talk(&format!(
+                    "remd: {done} of {all} commits were looked at for credentials in {} s; the rest \
+                     goes on as it is (`remd secrets scan --history` looks at all)",
+                    LIMIT.as_secs()
+                ));
+            }
+            !is_cut
+        },
+    )?;
+    if let Err(err) = reader.keep_clean(&clean) {
+        tracing::debug!(err = %told(&err), "the next push looks at all of it again");
+    }
+    let open = exposure.found.into_iter().filter(|it| !allowance.allows(&it.finding));
+    let lines: Vec<String> = open
+        .map(|Exposed { commit, path, finding }| {
+            format!("`{path}` in {}, {finding}", commit.short())
+        })
+        .collect();
+    if policy == Policy::Warn {
+        for line in &lines {
+            talk(&format!("remd: what looks like a credential is pushed: {line}"));
+        }
+        return Ok(Vec::new());
+    }
+    Ok(lines)
 }
 
 /// What waits or was kept aside is for this machine alone: it has what a person took back, or what

@@ -52,8 +52,9 @@ pub struct Exposure {
 pub enum Span {
     /// Those of every branch, tag and remote, and of the stash.
     All,
-    /// Those that the first have and the second have not: what a push would take along.
-    Between { new: Vec<CommitId>, known: Vec<CommitId> },
+    /// Those that the first have and the second have not, nor any branch of the remote that is
+    /// called `remote`, as far as it was seen: what a push would take along.
+    Push { new: Vec<CommitId>, known: Vec<CommitId>, remote: String },
 }
 
 /// Contents that were found clean, each with its path.
@@ -142,7 +143,7 @@ impl Reader {
             // The parent of a shallow clone's first commit is not there: then all of it is new.
             let parent = commit.parent_ids().next().map(|it| it.detach());
             let old = parent.and_then(|it| repo.find_commit(it).ok()?.tree_id().ok());
-            for (rela, _, new) in tree_changes(&repo, old.map(|it| it.detach()), Some(tree))? {
+            for (rela, old, new) in tree_changes(&repo, old.map(|it| it.detach()), Some(tree))? {
                 let (Some(path), Some((blob, kind))) = (self.place.vault_path(rela.as_bstr()), new)
                 else {
                     continue;
@@ -155,7 +156,14 @@ impl Reader {
                 let (is_read, leaks) = look(&repo, &path, blob, clean)?;
                 exposure.contents += usize::from(is_read);
                 match leaks {
-                    Ok(findings) => {
+                    Ok(findings) if findings.is_empty() => {}
+                    Ok(mut findings) => {
+                        // What was there before came with another commit.
+                        if let Some((old, _)) = old
+                            && let Ok(before) = look(&repo, &path, old, clean)?.1
+                        {
+                            findings.retain(|it| !before.iter().any(|old| old.is_same(it)));
+                        }
                         for finding in findings {
                             if named.insert((path.clone(), finding.identity()))
                                 && let Some(commit) = commit_id(id)
@@ -213,8 +221,12 @@ fn commits(repo: &gix::Repository, span: &Span) -> Result<Vec<ObjectId>, ReadErr
         all.iter().filter_map(|it| object_id(it.as_bytes())).collect()
     };
     let (tips, known) = match span {
-        Span::All => (all_tips(repo)?, Vec::new()),
-        Span::Between { new, known } => (ids(new), ids(known)),
+        Span::All => (tips(repo, |name| !name.starts_with(b"refs/remd/"))?, Vec::new()),
+        Span::Push { new, known, remote } => {
+            let folder = format!("refs/remotes/{remote}/");
+            let seen = tips(repo, |name| name.starts_with(folder.as_bytes()))?;
+            (ids(new), ids(known).into_iter().chain(seen).collect())
+        }
     };
     // What a remote has and we have not says nothing of what is new.
     let known: Vec<ObjectId> =
@@ -229,11 +241,16 @@ fn commits(repo: &gix::Repository, span: &Span) -> Result<Vec<ObjectId>, ReadErr
     Ok(commits)
 }
 
-fn all_tips(repo: &gix::Repository) -> Result<Vec<ObjectId>, GitError> {
-    let mut tips: Vec<ObjectId> = repo.head_id().map(gix::Id::detach).into_iter().collect();
+/// The commits that references with such names stand at; HEAD is one of them.
+fn tips(
+    repo: &gix::Repository,
+    is_meant: impl Fn(&[u8]) -> bool,
+) -> Result<Vec<ObjectId>, GitError> {
+    let head = repo.head_id().map(gix::Id::detach).ok().filter(|_| is_meant(b"HEAD"));
+    let mut tips: Vec<ObjectId> = head.into_iter().collect();
     let all = git("read the references", repo.references())?;
     for reference in git("read the references", all.all())?.filter_map(Result::ok) {
-        if !reference.name().as_bstr().starts_with(b"refs/remd/") {
+        if is_meant(reference.name().as_bstr()) {
             tips.extend(reference.into_fully_peeled_id().ok().map(gix::Id::detach));
         }
     }

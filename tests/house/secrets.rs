@@ -303,3 +303,78 @@ fn a_look_needs_no_agent_and_counts_only_what_is_not_ignored() {
     assert!(said.stderr.contains("`f.md` is held off the branch"), "{}", said.stderr);
     assert!(has_in_head(&house, "d/e.md") && !has_in_head(&house, "f.md"));
 }
+
+#[test]
+fn a_push_of_what_looks_like_a_credential_is_refused_and_says_how_it_is_not() {
+    let mut house = House::closed();
+    fs::create_dir(&house.vault).unwrap();
+    house.git(["init", "-q", "-b", "main"]);
+    let (old, new) = (token('q'), token('z'));
+    house.write("old.md", format!("of old: {old}\n"));
+    house.git(["add", "-A"]);
+    house.git(["commit", "-qm", "before"]);
+    house.write("old.md", "taken out\n");
+    house.start();
+    house.settle_and_check();
+    let remote = house.root().join("remote.git");
+    house.git(["init", "-q", "--bare", remote.to_str().unwrap()]);
+    house.git(["remote", "add", "origin", remote.to_str().unwrap()]);
+    let push = |house: &House, args: &[&str]| {
+        let bin = Path::new(env!("CARGO_BIN_EXE_remd")).parent().unwrap();
+        let path = std::env::join_paths(
+            [bin.to_owned()]
+                .into_iter()
+                .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        );
+        let output = std::process::Command::new("git")
+            .env_clear()
+            .env("PATH", path.unwrap())
+            .env("HOME", house.root().join("home"))
+            .env("XDG_RUNTIME_DIR", house.root().join("run"))
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .current_dir(&house.vault)
+            .arg("push")
+            .args(args)
+            .output()
+            .unwrap();
+        Said::from(output)
+    };
+    // The first push takes the past along.
+    let said = push(&house, &["origin", "main"]);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("`old.md` in ") && said.stderr.contains("--no-verify"),
+        "{}",
+        said.stderr
+    );
+    assert!(!said.stderr.contains(&old[6..]));
+    let past = house.run(["secrets", "scan", "--history", "--json"]);
+    let past: serde_json::Value = serde_json::from_str(&past.stdout).unwrap();
+    let fingerprint = past["findings"][0]["fingerprint"].as_str().unwrap();
+    let said = house.run(["secrets", "allow", "--fingerprint", fingerprint]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let said = push(&house, &["origin", "main"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    // A person's own commit is theirs, and is asked about when it is to leave the machine.
+    house.write("new.md", format!("{new}\n"));
+    house.git(["add", "new.md"]);
+    house.git(["commit", "-qm", "I know"]);
+    house.settle();
+    let said = push(&house, &["origin", "main"]);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("`new.md`") && !said.stderr.contains("old.md"), "{}", said.stderr);
+    assert_eq!(push(&house, &["--no-verify", "origin", "main"]).code, 0);
+    house.write("plain.md", "nothing\n");
+    house.settle();
+    assert_eq!(push(&house, &["origin", "main"]).code, 0, "the remote has the rest");
+    // Told and let through by the policy `warn`.
+    let settings = house.root().join("home/.config/remd/config.yaml");
+    fs::create_dir_all(settings.parent().unwrap()).unwrap();
+    fs::write(&settings, "secrets:\n  policy: warn\n").unwrap();
+    assert_eq!(house.run(["reload"]).code, 0);
+    house.write("third.md", format!("{}\n", token('x')));
+    house.settle();
+    let said = push(&house, &["origin", "main"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(said.stderr.contains("is pushed: `third.md`"), "{}", said.stderr);
+}

@@ -274,11 +274,11 @@ fn the_past_is_looked_at_once_and_what_is_clean_is_remembered() {
     assert!(!format!("{exposure:?}").contains(&one[6..]));
 
     let id = |hex: &str| reader.resolve(hex).unwrap();
-    let span = Span::Between { new: vec![id(&side)], known: vec![id(&gone)] };
+    let span = Span::Push { new: vec![id(&side)], known: vec![id(&gone)], remote: "origin".into() };
     let mut clean = reader.clean().unwrap();
     let pushed = reader.exposure(&span, &mut clean, &mut |_, _| true).unwrap();
     assert_eq!((named(&pushed), pushed.commits), (vec![("b.md".into(), 1)], 1));
-    let old = Span::Between { new: vec![id(&gone)], known: vec![] };
+    let old = Span::Push { new: vec![id(&gone)], known: vec![], remote: "origin".into() };
     let before = reader.exposure(&old, &mut clean, &mut |_, _| true).unwrap();
     assert_eq!(named(&before), [("a.md".into(), 2)]);
     reader.keep_clean(&clean).unwrap();
@@ -286,6 +286,10 @@ fn the_past_is_looked_at_once_and_what_is_clean_is_remembered() {
     let again = reader.exposure(&old, &mut clean, &mut |_, _| true).unwrap();
     assert_eq!(named(&again), named(&before));
     assert!(again.contents < before.contents, "only what has something is read again");
+    // What the remote is known to have is not looked at.
+    vault.git(&["update-ref", "refs/remotes/origin/main", &gone]);
+    let seen = reader.exposure(&old, &mut Clean::default(), &mut |_, _| true).unwrap();
+    assert_eq!((named(&seen), seen.commits), (vec![], 0));
     // Stopped in the middle: what was seen so far.
     let none = reader.exposure(&Span::All, &mut Clean::default(), &mut |_, _| false).unwrap();
     assert_eq!((none.commits, none.found.len()), (0, 0));
