@@ -205,8 +205,18 @@ pub struct StatusArgs {
 pub struct SearchArgs {
     /// The words; double quotes inside make a phrase, nothing else is syntax. Words that begin
     /// with a dash go after `--`
-    #[arg(required = true, value_name = "QUERY")]
+    #[arg(required_unless_present = "deleted", value_name = "QUERY")]
     pub words: Vec<String>,
+    /// Search the vault as it was at a moment (a date, an age, a commit), literally
+    #[arg(long, value_name = "MOMENT", conflicts_with_all = ["vector_weight", "context", "explain"])]
+    pub at: Option<String>,
+    /// Search the notes that are gone, with the command that brings each back; without words all of
+    /// them, the newest deletion first
+    #[arg(long, conflicts_with_all = ["at", "vector_weight", "context", "explain", "markdown"])]
+    pub deleted: bool,
+    /// How long --deleted may look
+    #[arg(long, value_name = "DURATION", default_value = "10s", requires = "deleted")]
+    pub timeout: String,
     #[command(flatten)]
     pub options: SearchOptions,
 }

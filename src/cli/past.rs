@@ -15,8 +15,8 @@ use crate::config::{Dirs, keys};
 use crate::daemon::{chronicler, offline};
 use crate::history::{self, LogEntry, Needle, Reader, Side};
 use crate::render::past::{self, Session};
-use crate::vault::VaultPath;
 use crate::vault::path::escape;
+use crate::vault::{Layout, VaultPath};
 
 /// After so many commits in a row from before `--since`, no later one is expected: clocks of several
 /// machines differ by less.
@@ -25,7 +25,7 @@ const SLOP: usize = 200;
 /// `remd log [PATH]`.
 pub fn log(vault: &Path, dirs: &Dirs, args: &LogArgs) -> Result<Exit, CliError> {
     let wanted = Wanted::new(args)?;
-    let reader = open_with_table(vault, dirs)?;
+    let (reader, _) = open_with_table(vault, dirs)?;
     log_from(vault, &reader, args, &wanted).map_err(|err| explained(&reader, err))
 }
 
@@ -342,9 +342,9 @@ pub(super) fn open(vault: &Path) -> Result<Reader, CliError> {
 }
 
 /// The same with the table of paths that an agent keeps.
-fn open_with_table(vault: &Path, dirs: &Dirs) -> Result<Reader, CliError> {
+pub(super) fn open_with_table(vault: &Path, dirs: &Dirs) -> Result<(Reader, Layout), CliError> {
     let layout = offline::settings(vault, dirs).layout;
-    Ok(open(vault)?.with_path_log(&chronicler::folder(vault, &layout)))
+    Ok((open(vault)?.with_path_log(&chronicler::folder(vault, &layout)), layout))
 }
 
 /// A path as the person gave it: below the vault, or from the current folder.

@@ -6,14 +6,17 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::base::clock;
 use crate::cli::args::SearchArgs;
-use crate::cli::find;
 use crate::cli::report::{self, CliError, Exit};
 use crate::cli::status::unexpected;
 use crate::cli::up::Bar;
-use crate::config::Dirs;
+use crate::cli::{find, past};
+use crate::config::{Dirs, keys};
 use crate::daemon::offline::{self, Unreachable};
-use crate::search::{self, Query};
+use crate::daemon::{in_past, pages};
+use crate::render;
+use crate::search::{self, Query, QueryError};
 use crate::serve::client::{self, AskError};
 use crate::serve::{Answer, Form, Request};
 
@@ -34,11 +37,18 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
         min_score: options.min_score,
         vector_weight: options.vector_weight,
         context: options.context.clone(),
+        at: args.at.clone(),
         explain: options.explain,
     };
+    if args.deleted {
+        return deleted(vault, dirs, args, &query);
+    }
     // Here, not only where it is answered: the wire has no words for some wrong values.
     checked(&query)?;
     let form = form_of(options.json, options.markdown);
+    if let Some(moment) = &query.at {
+        return at(vault, dirs, &query, moment, form);
+    }
     let request = Request::Search { query: query.clone(), form };
     ask(vault, dirs, &request, &|unseen, progress| match query.context {
         // Nobody would know what it was given.
@@ -49,19 +59,55 @@ pub fn search(vault: &Path, dirs: &Dirs, args: &SearchArgs) -> Result<Exit, CliE
     })
 }
 
+/// The past is read here: the agent has nothing that git has not.
+fn at(
+    vault: &Path,
+    dirs: &Dirs,
+    query: &Query,
+    moment: &str,
+    form: Form,
+) -> Result<Exit, CliError> {
+    let (reader, layout) = past::open_with_table(vault, dirs)?;
+    let results = in_past::search(&reader, &layout, query, moment, clock::now() + LIMIT);
+    let results = results.map_err(|err| past::explained(&reader, refused(&err)))?;
+    print(pages::answer(query, &results, form, vault))
+}
+
+/// `remd search --deleted`.
+fn deleted(vault: &Path, dirs: &Dirs, args: &SearchArgs, query: &Query) -> Result<Exit, CliError> {
+    let timeout = keys::duration(&args.timeout)
+        .map_err(|why| CliError::new(format!("`--timeout {}`: {why}", args.timeout)))?;
+    let (reader, layout) = past::open_with_table(vault, dirs)?;
+    let found = in_past::deleted(&reader, &layout, query, clock::now() + timeout);
+    let found = found.map_err(|err| refused(&err))?;
+    let found = found.map_err(|err| past::explained(&reader, CliError::from_error(&err)))?;
+    let (gone, head, partial) = (&found.gone, found.head, found.partial.as_deref());
+    report::data(match args.options.json {
+        true => render::past::gone_json(gone, head, partial),
+        false => render::past::gone_text(gone, head, partial),
+    })?;
+    Ok(match (partial, gone.is_empty()) {
+        (Some(_), _) => Exit::Partial,
+        (None, true) => Exit::No,
+        (None, false) => Exit::Done,
+    })
+}
+
 /// Answers where no agent does; takes why nobody has looked at the disk.
 pub(super) type Offline<'a> =
     &'a dyn Fn(&'static str, &dyn Fn(usize, usize)) -> Result<Answer, CliError>;
 
 /// Says what is wrong with a query before anybody is asked.
 pub(super) fn checked(query: &Query) -> Result<(), CliError> {
-    search::check(query).map_err(|err| {
-        let said = CliError::from_error(&err);
-        match err.hint() {
-            Some(hint) => said.hint(hint),
-            None => said,
-        }
-    })
+    search::check(query).map_err(|err| refused(&err))
+}
+
+fn refused(err: &QueryError) -> CliError {
+    let said = CliError::from_error(err);
+    match err.hint() {
+        Some(hint) => said.hint(hint),
+        None => said,
+    }
 }
 
 pub(super) fn form_of(is_json: bool, is_markdown: bool) -> Form {
@@ -104,6 +150,10 @@ pub(super) fn ask(
         }
         None => asked?,
     };
+    print(answer)
+}
+
+fn print(answer: Answer) -> Result<Exit, CliError> {
     match answer {
         Answer::Page { text, hits, partial } => {
             report::data(text)?;

@@ -20,7 +20,7 @@ use crate::daemon::problems::Level;
 use crate::daemon::reindex::{self, CallOff, Stage};
 use crate::daemon::reranking::{self, Choice, Rerankers};
 use crate::daemon::settings::{self, Reloaded};
-use crate::daemon::{health, pages};
+use crate::daemon::{health, in_past, pages};
 use crate::index::{Card, IndexView, Scope};
 use crate::mount::{Answers, Unanswered};
 use crate::render::{AsOf, counted};
@@ -358,6 +358,10 @@ impl Desk {
         until: Instant,
         leave: Leave<'_>,
     ) -> Result<Results, QueryError> {
+        if let Some(moment) = &query.at {
+            let layout = self.house.settings.get().layout;
+            return in_past::search(&self.house.reader, &layout, query, moment, until);
+        }
         self.look_at_edits();
         let shelf = self.house.shelf.get();
         let Some(view) = shelf.view else {

@@ -24,6 +24,7 @@ pub mod ground;
 pub mod health;
 pub mod hooking;
 pub mod house;
+pub mod in_past;
 pub mod index_told;
 pub mod indexer;
 pub mod intake;

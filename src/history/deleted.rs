@@ -12,6 +12,7 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice as _;
 
 use crate::history::error::{ReadError, git};
+use crate::history::lineage;
 use crate::history::log::when;
 use crate::history::message::{self, CauseKind};
 use crate::history::path_log::Table;
@@ -20,6 +21,9 @@ use crate::history::trail::{Nodes, at, tree_of};
 use crate::history::{commit_id, log::Said, snapshot};
 use crate::vault::change::Entry;
 use crate::vault::{BlobId, CommitId, VaultPath};
+
+/// Of a commit with more new files none is compared with what it deleted.
+const MOST_MADE: usize = 100;
 
 /// A note that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -191,6 +195,27 @@ impl Reader {
                     cause: said.parsed.cause(),
                     author: said.author,
                 }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a deleted note was renamed to, where it was changed at the same time and no message says
+    /// so.
+    pub fn became(&self, deletion: &Deletion) -> Result<Option<VaultPath>, ReadError> {
+        let repo = self.cached();
+        let (id, before) = (known(&repo, deletion.commit)?, known(&repo, deletion.before)?);
+        let trees = (tree_of(&repo, before)?, tree_of(&repo, id)?);
+        let changes = vault_changes(&repo, &self.place, Some(trees.0), Some(trees.1))?;
+        let made: Vec<&VaultPath> =
+            changes.iter().filter(|it| it.1.old.is_none()).map(|it| it.0).collect();
+        if made.len() > MOST_MADE {
+            return Ok(None);
+        }
+        for path in made {
+            let source = lineage::source(&repo, &self.place, id, trees, path)?;
+            if source.as_ref() == Some(&deletion.path) {
+                return Ok(Some(path.clone()));
             }
         }
         Ok(None)

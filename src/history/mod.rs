@@ -120,7 +120,7 @@ pub use packing::{PackError, Packing, clear_packing, pack_loose};
 pub use past::{Held, LARGEST};
 pub use path_log::{KeepError, Keeper};
 pub use purge::{PurgeError, PurgePlan, PurgeTarget, Purged};
-pub use reader::{Reader, Side};
+pub use reader::{Blobs, Reader, Side};
 pub use remembered::{remember, remembered};
 pub use shape::{Shape, shape};
 pub use talk::Message;

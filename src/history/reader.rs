@@ -32,6 +32,18 @@ pub struct Reader {
     pub(super) path_log: Option<PathBuf>,
 }
 
+/// Contents of files.
+pub struct Blobs(gix::Repository);
+
+impl Blobs {
+    /// The bytes of a blob; `None` where it is not here, damaged, or has more than so many.
+    pub fn read(&self, blob: BlobId, most: u64) -> Option<Vec<u8>> {
+        let id = object_id(blob.as_bytes())?;
+        let header = self.0.try_find_header(id).ok()??;
+        (header.size() <= most).then(|| read_blob(&self.0, blob).ok())?
+    }
+}
+
 /// One side of a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
@@ -82,6 +94,11 @@ impl Reader {
     /// The bytes of a blob.
     pub fn read_blob(&self, blob: BlobId) -> Result<Vec<u8>, ReadError> {
         read_blob(&self.repo.to_thread_local(), blob)
+    }
+
+    /// For reading the contents of many files, on one thread.
+    pub fn blobs(&self) -> Blobs {
+        Blobs(self.repo.to_thread_local())
     }
 
     /// Whether a partial clone has left a blob with its remote.

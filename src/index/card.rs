@@ -55,6 +55,11 @@ impl Card {
         self.id >= FIRST_DRAFT
     }
 
+    /// Of a version that no index has.
+    pub fn of(path: &VaultPath, blob: BlobId, role: Role, doc: &NoteDoc) -> Self {
+        Self::new(0, path, blob, role, doc)
+    }
+
     pub(super) fn new(id: u64, path: &VaultPath, blob: BlobId, role: Role, doc: &NoteDoc) -> Self {
         Self {
             id,

@@ -8,10 +8,12 @@
 
 use serde_json::{Value, json};
 
-use crate::history::{CauseKind, LogEntry, PathStat};
+use crate::history::{CauseKind, Deletion, LogEntry, PathStat};
+use crate::render::results::push_header;
 use crate::render::{SCHEMA_VERSION, counted};
-use crate::vault::VaultPath;
-use crate::vault::path::escape;
+use crate::search::Hit;
+use crate::vault::path::{escape, is_commanding};
+use crate::vault::{CommitId, VaultPath};
 
 /// Commits of one session have less than so many seconds between them.
 const GAP: i64 = 30 * 60;
@@ -178,6 +180,123 @@ fn lines<'a>(changes: impl IntoIterator<Item = &'a PathStat>) -> String {
     format!("+{added} -{deleted}")
 }
 
+/// A note that is gone and was found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Gone {
+    pub hit: Hit,
+    pub deletion: Deletion,
+}
+
+impl Gone {
+    /// What brings it back, word by word; of a name that is no text, with `path_hex` beside.
+    fn restore(&self) -> [String; 5] {
+        let path = self.deletion.path.lossy().into_owned();
+        let before = self.deletion.before.to_string();
+        ["remd", "restore", &path, "--at", &before[..RESTORED_FROM]].map(str::to_owned)
+    }
+}
+
+/// Digits of a commit in a command: more than a short id, as nobody types them.
+const RESTORED_FROM: usize = 12;
+
+/// Notes that are gone, each with when, by whom, and what brings it back.
+pub fn gone_text(gone: &[Gone], head: Option<CommitId>, partial: Option<&str>) -> Vec<u8> {
+    let mut out = String::new();
+    for Gone { hit, deletion } in gone {
+        push_header(&mut out, hit, false);
+        out.push_str(&hit.text);
+        if !hit.text.ends_with('\n') {
+            out.push('\n');
+        }
+        let cause = deletion.cause.map_or("-", CauseKind::as_str);
+        out.push_str(&format!(
+            "  deleted: {} [{cause}] {} in {}\n",
+            deletion.when(),
+            escape(deletion.author.as_bytes()),
+            deletion.commit.short()
+        ));
+    }
+    for it in gone {
+        let before = it.deletion.before.to_string();
+        out.push_str(&format!(
+            "restore: remd restore {} --at {}\n",
+            shell_quoted(it.deletion.path.as_bytes()),
+            &before[..RESTORED_FROM]
+        ));
+    }
+    if gone.is_empty() {
+        out.push_str("No hits.\n");
+    }
+    out.push_str(&format!(
+        "-- {}{}, literal search of last versions",
+        counted(gone.len(), "deleted note", "deleted notes"),
+        head.map_or(String::new(), |it| format!(" as of {}", it.short())),
+    ));
+    if let Some(why) = partial {
+        out.push_str(&format!(", partial: {why}"));
+    }
+    out.push('\n');
+    out.into_bytes()
+}
+
+/// The same as JSON.
+pub fn gone_json(gone: &[Gone], head: Option<CommitId>, partial: Option<&str>) -> Vec<u8> {
+    let results: Vec<Value> = gone.iter().map(gone_entry).collect();
+    let page = json!({
+        "schema_version": SCHEMA_VERSION,
+        "at": head,
+        "partial": partial,
+        "results": results,
+    });
+    format!("{page:#}\n").into_bytes()
+}
+
+fn gone_entry(it: &Gone) -> Value {
+    let Gone { hit, deletion } = it;
+    let mut value = json!({
+        "start_line": hit.start_line,
+        "end_line": hit.end_line,
+        "score": hit.score,
+        "name": hit.name,
+        "description": hit.description,
+        "text": hit.text,
+        "deleted": {
+            "commit": deletion.commit,
+            "time": deletion.time,
+            "author": deletion.author,
+            "cause": deletion.cause.map(CauseKind::as_str),
+        },
+        "last_in": deletion.before,
+        "restore": it.restore(),
+    });
+    put_path(&mut value, "path", Some(&hit.path));
+    value
+}
+
+/// As a shell takes it for one word.
+fn shell_quoted(word: &[u8]) -> String {
+    let is_plain = |it: char| it.is_alphanumeric() || "/._-+,:@%".contains(it);
+    match std::str::from_utf8(word) {
+        Ok(text) if !text.chars().any(is_commanding) => {
+            if !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain) {
+                return text.to_owned();
+            }
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        // What is no text, or would command a terminal, in the form that has codes for it.
+        _ => {
+            let mut marked = Vec::new();
+            for byte in word {
+                if matches!(byte, b'\\' | b'\'') {
+                    marked.push(b'\\');
+                }
+                marked.push(*byte);
+            }
+            format!("$'{}'", escape(&marked))
+        }
+    }
+}
+
 /// A commit as JSON.
 pub fn json(entry: &LogEntry) -> Value {
     let trailers: serde_json::Map<String, Value> =
@@ -227,7 +346,6 @@ fn change_json(change: &PathStat) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vault::CommitId;
 
     fn commit(n: u8, time: i64, cause: Option<CauseKind>, subject: &str) -> LogEntry {
         LogEntry {
@@ -336,6 +454,20 @@ mod tests {
                 "0505050 2026-06-15 11:59 [-] Ada: fix (+2 -1)",
             ],
         );
+    }
+
+    #[test]
+    fn a_command_to_paste_is_one_command() {
+        let check = |word: &str, expected: &str| {
+            assert_eq!(shell_quoted(word.as_bytes()), expected);
+        };
+        check("a/b-1.md", "a/b-1.md");
+        check("日記.md", "日記.md");
+        check("a b's.md", "'a b'\\''s.md'");
+        check("$(rm).md", "'$(rm).md'");
+        check("-x.md", "'-x.md'");
+        check("line\nbreak's.md", "$'line\\nbreak\\'s.md'");
+        assert_eq!(shell_quoted(b"bad\xff\\.md"), "$'bad\\377\\\\.md'");
     }
 
     #[test]

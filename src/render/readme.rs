@@ -68,6 +68,7 @@ Options are folders before the question, in any order:
 | `path=memory%2F2026*` | one path, or a pattern |
 | `tag=cooking` | notes with a tag; repeat it for any of several |
 | `min_score=0.5` | leave out what scores lower: a note that has the words has 1 at most (a little more where a time or a name counts), one that has none at most half; with `search.fusion: rrf` all scores lie below 0.0164 |
+| `at=2026-06-01` | search the vault as it was: a date, an age (`2d`), a branch, tag or commit; literally, in two seconds |
 
 A time in the question ("last week", "in May 2023", "on 3 June") is a wish: notes of those days move up a little, the others stay.
 

@@ -258,7 +258,7 @@ pub(super) fn branches(keyword: &BranchState, vector: &BranchState) -> String {
     }
 }
 
-fn push_header(out: &mut String, hit: &Hit, hybrid: bool) {
+pub(super) fn push_header(out: &mut String, hit: &Hit, hybrid: bool) {
     let scores = if hybrid {
         let or_dash =
             |score: Option<f32>| score.map_or_else(|| "-".to_owned(), |it| format!("{it:.4}"));
@@ -332,6 +332,9 @@ pub(super) struct JsonQuery<'a> {
     min_score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     vector_weight: Option<f64>,
+    /// The moment of the past that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<&'a str>,
 }
 
 impl<'a> From<&'a Query> for JsonQuery<'a> {
@@ -346,6 +349,7 @@ impl<'a> From<&'a Query> for JsonQuery<'a> {
             tags: &query.tags,
             min_score: query.min_score,
             vector_weight: query.vector_weight,
+            at: query.at.as_deref(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum QueryError {
     Tag,
     #[error("`min_score` is no number")]
     MinScore,
+    #[error("`at={value}`: {why}")]
+    Moment { value: String, why: String, hint: String },
     #[error("the conversation has no name, or one over {MAX_NAME} bytes")]
     Context,
 }
@@ -48,6 +50,7 @@ impl QueryError {
             Self::Date { option, .. } => format!("Write it as `{option}=2026-06-01`."),
             Self::Pattern { .. } => "Give a path or a pattern such as `digest/**/*.md`.".to_owned(),
             Self::Tag => "Write it as `tag=name`, without `#`.".to_owned(),
+            Self::Moment { hint, .. } => hint.clone(),
             Self::Context => "Any word that is the same for one conversation does.".to_owned(),
             Self::MinScore => "Write it as `min_score=0.5`.".to_owned(),
         })

@@ -20,6 +20,7 @@ mod heirs;
 mod literal;
 mod look;
 mod near;
+mod past;
 mod rank;
 mod ranked;
 mod similar;
@@ -29,6 +30,7 @@ mod times;
 pub use filter::{QueryError, check, is_day};
 pub use look::Look;
 pub use near::{Leave, as_asked};
+pub use past::{OF_THE_PAST, Scan};
 pub use query::{Query, Rules};
 pub use rank::{in_part, is_to_the_letter, nodes, search, search_but};
 pub use results::{

@@ -34,6 +34,9 @@ pub struct Query {
     /// Names the conversation that asks: what it was given within a day is not given again.
     #[serde(default)]
     pub context: Option<String>,
+    /// A moment: the vault as it was then is searched.
+    #[serde(default)]
+    pub at: Option<String>,
     /// Whether each hit carries how its score came about.
     pub explain: bool,
 }
@@ -69,6 +72,7 @@ impl Query {
             min_score: None,
             vector_weight: None,
             context: None,
+            at: None,
             explain: false,
         }
     }

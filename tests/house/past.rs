@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::house::{House, wait_for};
+use crate::house::{House, has_fuse, wait_for};
 
 /// A vault with commits and no agent: reading the past needs none.
 fn at_rest() -> House {
@@ -321,4 +321,130 @@ fn the_agent_keeps_a_table_of_paths_and_makes_it_anew_when_it_is_taken_away() {
     let log = house.run(["log", "--all", "a.md"]).stdout;
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(house.status()["problems"].to_string().find("path-log").is_none());
+}
+
+#[test]
+fn a_search_at_a_moment_answers_from_the_vault_as_it_was() {
+    let mut house = at_rest();
+    house.write("memory/2026-06-01/db.md", "# Stores\n\nWe chose MySQL.\n");
+    house.write("mysql.md", "# Notes\n\nabout it\n");
+    house.write("other.md", "nothing here\n");
+    let first = commit_at(&house, "2026-06-01T10:00:00", "Ada", "one");
+    house.write("memory/2026-06-01/db.md", "# Stores\n\nWe chose Postgres.\n");
+    std::fs::remove_file(house.at("mysql.md")).unwrap();
+    commit_at(&house, "2026-06-03T10:00:00", "Ada", "two");
+    let page = format!(
+        "========== mysql.md:1-3 [score=0.8000] ==========\n# Notes\n\nabout it\n\
+         ========== memory/2026-06-01/db.md:1-3 [score=0.7500] ==========\n# Stores\n\nWe chose \
+         MySQL.\n-- 2 hits as of {}, literal search of the vault as it was then, keyword (vector \
+         off: the past has no vectors)\n",
+        &first[..7]
+    );
+    let said = house.run(["search", "--at", "2026-06-02", "mysql"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, page.as_str()), "{}", said.stderr);
+    let one = house.run(["search", "--at", "HEAD~1", "--in", "memory", "--json", "mysql"]);
+    let json: serde_json::Value = serde_json::from_str(&one.stdout).unwrap();
+    assert_eq!(json["results"].as_array().unwrap().len(), 1, "{}", one.stdout);
+    assert_eq!(
+        (&json["results"][0]["path"], &json["query"]["at"]),
+        (&"memory/2026-06-01/db.md".into(), &"HEAD~1".into())
+    );
+    assert_eq!(house.run(["search", "--at", "2026-06-02", "postgres"]).code, 1);
+    assert_eq!(house.run(["search", "--at", "2026-06-03", "postgres"]).code, 0);
+    let early = house.run(["search", "--at", "2026-05-01", "mysql"]);
+    assert_eq!(early.code, 2);
+    assert!(
+        early.stderr.contains("before the first commit") && early.stderr.contains("hint: "),
+        "{}",
+        early.stderr
+    );
+
+    let faults = house.root().join("faults");
+    std::fs::write(&faults, "past.limit=0\n").unwrap();
+    house.env("REMD_FAULTS", faults.to_str().unwrap());
+    let partial = house.run(["search", "--at", "2026-06-02", "mysql"]);
+    assert_eq!(partial.code, 3, "{}", partial.stdout);
+    assert!(
+        partial.stdout.contains("partial: 0 of 3 notes were looked at in time"),
+        "{}",
+        partial.stdout
+    );
+    house.env("REMD_FAULTS", "");
+
+    if !has_fuse("a_search_at_a_moment_answers_from_the_vault_as_it_was") {
+        return;
+    }
+    house.start();
+    house.settle();
+    assert_eq!(house.cat("search/at=2026-06-02/mysql"), page);
+    assert_eq!(house.cat(&format!("search/limit=5/at={}/mysql", &first[..8])), page);
+    assert!(house.cat("search/at=2026-06-02/in=memory/mysql").contains("-- 1 hit as of "));
+    assert!(house.cat("search/mysql").contains("as of "), "the present is searched as ever");
+    for bad in ["search/at=2026-05-01/mysql", "search/at=nonsense/mysql", "nodes/at=HEAD/mysql"] {
+        let err = std::fs::read(house.mount.join(bad)).unwrap_err();
+        assert_eq!(err.raw_os_error(), Some(22), "{bad}: {err}");
+    }
+    assert_eq!(house.run(["search", "--at", "2026-06-02", "mysql"]).stdout, page);
+}
+
+#[test]
+fn what_is_gone_is_found_with_the_command_that_brings_it_back() {
+    let house = at_rest();
+    for (name, text) in [
+        ("plain.md", "# Plain\n\nthe needle was here\n"),
+        ("odd 'q'\nname.md", "needle twice\n"),
+        ("moved.md", "the needle moves on\n"),
+        ("changed.md", "the needle\none\ntwo\nthree\n"),
+        ("kept.md", "needle stays\n"),
+    ] {
+        house.write(name, text);
+    }
+    commit_at(&house, "2026-06-01T10:00:00", "Ada", "one");
+    house.git(["mv", "moved.md", "elsewhere.md"]);
+    // Changed on its way, in a commit that says nothing of it.
+    house.git(["mv", "changed.md", "new name.md"]);
+    house.write("new name.md", "the needle\none\ntwo\n3\n");
+    house.git(["rm", "-q", "odd 'q'\nname.md"]);
+    commit_at(&house, "2026-06-02T10:00:00", "Bob", "two\n\nRemd-Cause: edit");
+    house.git(["rm", "-q", "plain.md"]);
+    commit_at(&house, "2026-06-03T10:00:00", "Ada", "three");
+    let said = house.run(["search", "--deleted", "needle"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let heads: Vec<_> = said.stdout.lines().filter(|it| it.starts_with("=====")).collect();
+    assert_eq!(
+        heads,
+        [
+            "========== plain.md:1-3 [score=0.7500] ==========",
+            "========== odd 'q'\\nname.md:1-1 [score=0.7500] =========="
+        ],
+        "the newest deletion first, what lives on not at all: {}",
+        said.stdout
+    );
+    assert!(said.stdout.contains("  deleted: 2026-06-02 10:00 [edit] Bob in "), "{}", said.stdout);
+    assert!(said.stdout.contains("-- 2 deleted notes as of "), "{}", said.stdout);
+    assert_eq!(house.run(["search", "--deleted", "nowhere"]).code, 1);
+    // Without words all that is gone.
+    let all = house.run(["search", "--deleted"]).stdout;
+    assert_eq!(all.matches("\nrestore: ").count(), 2, "{all}");
+
+    // The lines as a shell takes them.
+    let program = env!("CARGO_BIN_EXE_remd");
+    for line in said.stdout.lines().filter_map(|it| it.strip_prefix("restore: remd ")) {
+        let output = Command::new("bash")
+            .args(["-c", &format!("'{program}' {line}")])
+            .env("HOME", house.root().join("home"))
+            .env("XDG_RUNTIME_DIR", house.root().join("run"))
+            .env("REMD_VAULT", &house.vault)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .current_dir(house.root())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(house.in_head("plain.md"), b"# Plain\n\nthe needle was here\n");
+    assert_eq!(house.in_head("odd 'q'\nname.md"), b"needle twice\n");
+    assert_eq!(house.run(["search", "--deleted", "needle"]).code, 1, "nothing is gone any more");
+    let json = house.run(["search", "--deleted", "--json", "needle"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["schema_version"], &json["results"]), (&1.into(), &serde_json::json!([])));
 }

@@ -69,6 +69,9 @@ impl Answers for Desk {
     }
 
     fn nodes(&self, query: &Query, means: Means, until: Instant) -> Result<Nodes, Unanswered> {
+        if query.at.is_some() {
+            return Err(Unanswered::Refused("`at=` is an option of `search/`".to_owned()));
+        }
         let leave = || self.leave();
         self.grounded(by(means, &leave), |ground| looks::nodes(ground, query, until))?
             .map_err(|err| Unanswered::Refused(err.to_string()))

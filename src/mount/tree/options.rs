@@ -11,7 +11,7 @@ use crate::search::{self, Query};
 use crate::vault::VaultPath;
 
 /// Only these are folders; any other name with `=` is a question.
-const KEYS: &[&str] = &["limit", "since", "until", "in", "min_score", "path", "tag"];
+const KEYS: &[&str] = &["limit", "since", "until", "in", "min_score", "path", "tag", "at"];
 
 /// How many nodes a question about nodes gets that does not say.
 const DEFAULT_NODES: usize = 20;
@@ -32,6 +32,8 @@ pub struct Options {
     tags: Vec<String>,
     /// The bits of a finite number.
     min_score: Option<u32>,
+    /// A moment of the past.
+    at: Option<String>,
 }
 
 /// Whether `key=…` is an option.
@@ -51,6 +53,7 @@ impl Options {
             "path" => options.path = Some(text(value)?),
             "tag" => insert(&mut options.tags, tag(value)?),
             "min_score" => options.min_score = Some(score(value)?.to_bits()),
+            "at" => options.at = Some(text(value)?),
             _ => return Err(NameError::BadOption),
         }
         let bytes: usize = options.within.iter().chain(&options.tags).map(String::len).sum();
@@ -70,6 +73,7 @@ impl Options {
         query.until.clone_from(&self.until);
         query.within.clone_from(&self.within);
         query.path.clone_from(&self.path);
+        query.at.clone_from(&self.at);
         query.tags.clone_from(&self.tags);
         query.min_score = self.min_score.map(f32::from_bits);
         query
