@@ -4,8 +4,8 @@
 //! Takes heads from the ledger, gives what it found to `status`, until HEAD has it no more or a
 //! person allowed it. Runs on a thread of its own, named like this file.
 //!
-//! **Invariant:** nothing is held or taken back for what it finds; nobody waits for it; what was
-//! found clean is not read again, also after a restart.
+//! **Invariant:** nothing is held or taken back for what it finds; nobody waits for it; a commit
+//! costs what it changed, and a start reads little of what was found clean before.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use crate::daemon::allowing::Allowing;
 use crate::daemon::committer::leaks::leak;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
-use crate::history::ReadError;
+use crate::history::{Clean, ReadError};
 use crate::render::counted;
 use crate::render::status::Leak;
 use crate::secrets::{Finding, Policy};
@@ -32,6 +32,8 @@ const QUIET: Duration = Duration::from_millis(500);
 const RETRY: Duration = Duration::from_secs(60);
 /// How long the thread sleeps when nothing is owed.
 const LONG: Duration = Duration::from_secs(3600);
+/// From so many changes on it is worth knowing which of them were found clean before.
+const MANY: usize = 200;
 /// So many findings are told one by one; the rest is counted.
 const NAMED: usize = 100;
 
@@ -129,12 +131,17 @@ impl Work {
         if from.is_none() {
             self.found.clear();
         }
-        let mut clean = reader.clean().unwrap_or_else(|err| {
-            tracing::debug!(err = %told(&err), "all of HEAD is looked at anew");
-            Default::default()
-        });
+        let changes = reader.diff(from, head)?;
+        // Of a few edits nothing is remembered: the next start looks at them once more.
+        let mut clean = match changes.len() > MANY {
+            true => reader.clean().unwrap_or_else(|err| {
+                tracing::debug!(err = %told(&err), "all of HEAD is looked at anew");
+                Clean::default()
+            }),
+            false => Clean::default(),
+        };
         self.seen = None;
-        for (path, change) in reader.diff(from, head)?.iter() {
+        for (path, change) in changes.iter() {
             if self.stop.is_set() {
                 break;
             }

@@ -14,6 +14,8 @@ use crate::secrets::rules::{Found, GENERIC, Rule, Rules, rules};
 
 /// So far a text is looked at for what tells binary content: as git does.
 const PEEK: usize = 8_000;
+/// In a film each short word of the rules is somewhere, and nearly all of them would be asked.
+const MOST_BINARY: usize = 4 << 20;
 /// So much of a line is looked at on each side.
 const NEAR: usize = 1_000;
 
@@ -56,10 +58,14 @@ impl Finding {
     }
 }
 
-/// All that looks like a credential in a file of that path.
+/// All that looks like a credential in a file of that path; of a binary one in its first
+/// [`MOST_BINARY`] bytes.
 pub fn scan(path: &[u8], bytes: &[u8]) -> Vec<Finding> {
-    let text = as_utf8(bytes);
+    let mut text = as_utf8(bytes);
     let is_binary = matches!(text, Cow::Borrowed(_)) && peek(bytes).contains(&0);
+    if is_binary {
+        text = Cow::Borrowed(&bytes[..bytes.len().min(MOST_BINARY)]);
+    }
     let rules = rules();
     let mut all: Vec<Finding> = Vec::new();
     for at in rules.asked(&text) {

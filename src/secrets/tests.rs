@@ -302,6 +302,8 @@ fn a_binary_file_is_looked_at_and_takes_no_longer_than_its_size() {
     let token = format!("gh{}_{}", "p", mix(36));
     let binary = [b"\0\x01\x02 SQLite ", token.as_bytes(), b"\0\0"].concat();
     assert_eq!(scan(b"a.db", &binary).len(), 1);
+    let film = [binary.as_slice(), &vec![7; 5 << 20], token.as_bytes()].concat();
+    assert_eq!(scan(b"a.db", &film).len(), 1, "of a large one the beginning");
     // Nothing of it is a credential, and each line asks the costly rules.
     let long = "key: value, token = \"none\", they say ey is a word; secret=abc\n".repeat(4_000);
     assert_eq!(scan(b"a.md", long.as_bytes()), []);

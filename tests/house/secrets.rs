@@ -234,7 +234,9 @@ fn an_adopted_repository_keeps_what_it_has_and_is_told_so() {
     let (old, new) = (token('q'), token('z'));
     house.write("old.md", format!("of old: {old}\n"));
     house.write("gone.md", format!("to go: {old}\n"));
-    house.write("plain.md", "nothing in it\n");
+    for at in 0..300 {
+        house.write(format!("plain/{at}.md"), format!("nothing in it, {at}\n"));
+    }
     house.git(["add", "-A"]);
     house.git(["commit", "-qm", "before"]);
     house.write("new.md", format!("{new}\n"));
