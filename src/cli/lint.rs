@@ -11,10 +11,12 @@ use crate::cli::report::{self, CliError, Exit};
 use crate::cli::status;
 use crate::cli::up::Bar;
 use crate::config::Dirs;
+use crate::daemon::changing::NotChanged;
 use crate::daemon::{linting, offline};
+use crate::render::changed::Outcome;
 use crate::render::lint::Linted;
 use crate::search::lint::Check;
-use crate::serve::protocol::LintAsked;
+use crate::serve::protocol::{Fix, LintAsked};
 use crate::serve::{Answer, Request};
 use crate::vault::VaultPath;
 
@@ -26,6 +28,11 @@ pub fn lint(vault: &Path, dirs: &Dirs, args: &LintArgs) -> Result<Exit, CliError
     let asked = LintAsked {
         paths: paths(vault, args)?.iter().map(VaultPath::to_hex).collect(),
         only: args.only.iter().filter_map(|it| Check::named(it)).collect(),
+        fix: match (args.fix, args.dry_run) {
+            (false, _) => Fix::Nothing,
+            (true, true) => Fix::Rehearse,
+            (true, false) => Fix::Mend,
+        },
     };
     let linted = find(vault, dirs, &asked)?;
     match args.json {
@@ -34,6 +41,9 @@ pub fn lint(vault: &Path, dirs: &Dirs, args: &LintArgs) -> Result<Exit, CliError
             report::data(linted.text())?;
             report::talk(&linted.said());
         }
+    }
+    if let Some(fix) = linted.fix.as_ref().filter(|_| args.dry_run) {
+        return Ok(if fix.outcome == Outcome::Would { Exit::Done } else { Exit::No });
     }
     Ok(match (&linted.partial, linted.findings.is_empty()) {
         (_, false) => Exit::No,
@@ -63,29 +73,26 @@ fn paths(vault: &Path, args: &LintArgs) -> Result<Vec<VaultPath>, CliError> {
 fn find(vault: &Path, dirs: &Dirs, asked: &LintAsked) -> Result<Linted, CliError> {
     match status::ask_agent(vault, dirs, &Request::Lint { asked: asked.clone() }, LIMIT) {
         Ok(Answer::Linted(linted)) => Ok(*linted),
+        Ok(Answer::Decide { message, hint }) => {
+            let err = CliError::new(message).exit(Exit::PersonMustDecide);
+            Err(CliError { hint, ..err })
+        }
         Ok(other) => Err(status::unexpected(other)),
         Err(err) if err.exit == Exit::NoAgent && offline::unreachable(vault, dirs).is_none() => {
-            Ok(Linted {
-                unseen: Some(offline::NO_AGENT.to_owned()),
-                ..from_index(vault, dirs, asked)?
-            })
+            let settings = offline::settings(vault, dirs);
+            let bar = Bar::new();
+            let at = |done, all| bar.at("indexing", done, all);
+            let linted = linting::without_agent(vault, dirs, &settings, asked, &at);
+            drop(bar);
+            let linted = linted.map_err(|why| {
+                let NotChanged { message, hint, needs_person, .. } = why;
+                let exit = if needs_person { Exit::PersonMustDecide } else { Exit::Error };
+                CliError { hint, ..CliError::new(message).exit(exit) }
+            })?;
+            // What is mended is committed first.
+            let unseen = (asked.fix != Fix::Mend).then(|| offline::NO_AGENT.to_owned());
+            Ok(Linted { unseen, ..linted })
         }
         Err(err) => Err(err),
     }
-}
-
-/// By the last index and what was committed since.
-fn from_index(vault: &Path, dirs: &Dirs, asked: &LintAsked) -> Result<Linted, CliError> {
-    let settings = offline::settings(vault, dirs);
-    let bar = Bar::new();
-    let ready = offline::ready(vault, dirs, &settings, &|done, all| bar.at("indexing", done, all))
-        .map_err(|err| CliError::new(err.message).hint(err.hint))?;
-    drop(bar);
-    let reader = past::open(vault)?;
-    let part = linting::part(asked).unwrap_or_default();
-    let survey = linting::survey(vault, &reader, &ready.view)
-        .map_err(|err| CliError::from_error(&err).hint(err.hint()))?;
-    let mut linted = linting::linted(&ready.view, &survey, &part);
-    linted.partial = ready.partial.or(linted.partial);
-    Ok(linted)
 }

@@ -83,6 +83,21 @@ pub fn change(
     Ok(changing::change(&mut history, wish, &mut |_| {}).map(|it| it.0))
 }
 
+/// The same where only what is on disk, once it is committed, says what is wished.
+pub fn change_what<T, U>(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    wish: impl FnOnce(&Reader) -> Result<(T, Wish, U), NotChanged>,
+) -> Result<Result<(T, Changed, U), NotChanged>, BootError> {
+    let lock = take_lock(vault, dirs)?;
+    let (mut history, _) = committed(vault, dirs, &lock, settings, CauseKind::Edit, |_, _| {})?;
+    Ok(wish(&history.reader()).and_then(|(before, wish, after)| {
+        let (changed, _) = changing::change(&mut history, &wish, &mut |_| {})?;
+        Ok((before, changed, after))
+    }))
+}
+
 fn rehearsed(vault: &Path, wish: &Wish) -> Result<Changed, NotChanged> {
     let no = |message: String, hint: String| NotChanged::new(message, &hint);
     let reader =

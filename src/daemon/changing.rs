@@ -5,19 +5,26 @@
 //!
 //! **Invariant:** what is on disk is committed before anything of it is changed.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use crate::base::trouble::told;
+use crate::daemon::relinking;
 use crate::history::{
     Applied, ApplyError, Cause, CauseKind, FORGET, History, Overlap, OverlapKind, Plan, ReadError,
     Reader, Snapshot, SnapshotError, message,
 };
 use crate::render::changed::{Changed, ChangedPath, Named, Outcome, Overlapping};
-use crate::serve::protocol::{Forget, Wish};
+use crate::render::lint::Mended;
+use crate::serve::protocol::{Forget, Mend, Wish};
 use crate::vault::forget::is_too_short;
-use crate::vault::path::escape;
+use crate::vault::path::{c_quoted, escape};
 use crate::vault::{CommitId, VaultPath};
 
 /// Lines of an overlap that are shown.
 const SHOWN: usize = 5;
+/// Lines of a commit's message about where links led.
+const SAID: usize = 20;
 
 /// Why nothing was changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +43,7 @@ impl NotChanged {
         Self { message: message.into(), hint, usage: false, needs_person: false }
     }
 
-    fn read(err: &ReadError) -> Self {
+    pub(super) fn read(err: &ReadError) -> Self {
         let usage = err.is_not_found();
         Self { message: told(err), hint: Some(err.hint()), usage, needs_person: false }
     }
@@ -68,9 +75,18 @@ pub struct Meant {
 
 enum Kind {
     Undo(Option<crate::history::Favor>),
-    Restore { path: Option<VaultPath>, from: Option<VaultPath>, exactly: bool },
+    Restore {
+        path: Option<VaultPath>,
+        from: Option<VaultPath>,
+        exactly: bool,
+    },
     ForgetPath(VaultPath),
     ForgetWords(String),
+    Mend {
+        mends: Vec<Mend>,
+        /// What the last plan has of it.
+        mended: RefCell<Mended>,
+    },
 }
 
 impl Meant {
@@ -111,6 +127,10 @@ impl Meant {
             Wish::Forget(Forget::Words(words)) => {
                 Ok(Self { commits: Vec::new(), kind: Kind::ForgetWords(words.clone()) })
             }
+            Wish::Mend { mends } => {
+                let kind = Kind::Mend { mends: mends.clone(), mended: RefCell::default() };
+                Ok(Self { commits: Vec::new(), kind })
+            }
             Wish::Checkpoint { name, .. } => Err(NotChanged::new(
                 format!(
                     "Would name the last commit `{}`; nothing is changed",
@@ -132,6 +152,11 @@ impl Meant {
             }
             Kind::ForgetPath(path) => reader.plan_forget_path(head, path),
             Kind::ForgetWords(words) => reader.plan_forget_words(head, words),
+            Kind::Mend { mends, mended } => {
+                let (plan, now) = relinking::plan(reader, head, mends)?;
+                mended.replace(now);
+                Ok(plan)
+            }
         }
     }
 
@@ -149,6 +174,10 @@ impl Meant {
             },
             Kind::ForgetPath(_) => tombstone("path"),
             Kind::ForgetWords(_) => tombstone("lines"),
+            // No edit: a person did not write it, they had it written.
+            Kind::Mend { mends, .. } => {
+                Cause { kind: CauseKind::Api, note: followed(mends), ..Cause::edit() }
+            }
         }
     }
 
@@ -178,6 +207,10 @@ impl Meant {
             overlaps: Vec::new(),
             diff: None,
             notes: Vec::new(),
+            mended: match &self.kind {
+                Kind::Mend { mended, .. } => Some(mended.borrow().clone()),
+                _ => None,
+            },
         }
     }
 
@@ -225,6 +258,20 @@ impl Meant {
             }
         }
     }
+}
+
+/// Lines for the message of a commit that mends links.
+fn followed(mends: &[Mend]) -> Vec<String> {
+    let quoted = |hex: &str| VaultPath::from_hex(hex).map(|it| c_quoted(&it).into_owned());
+    let line = |it: &Mend| {
+        let to = quoted(&it.to)?;
+        Some(match it.led_to.as_deref().and_then(quoted) {
+            Some(old) if old != to => format!("Links to {old} lead to {to}."),
+            _ => format!("Links that led nowhere lead to {to}."),
+        })
+    };
+    let lines: BTreeSet<String> = mends.iter().filter_map(line).collect();
+    lines.into_iter().take(SAID).collect()
 }
 
 /// A person's deletion that programs must respect.

@@ -10,12 +10,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::base::trouble::told;
 use crate::base::{clock, fs};
+use crate::config::{Dirs, Settings};
+use crate::daemon::boot::BootError;
+use crate::daemon::changing::NotChanged;
+use crate::daemon::mending::{self, Decided};
+use crate::daemon::{alone, offline};
 use crate::history::{ReadError, Reader};
 use crate::index::IndexView;
+use crate::render::changed::Outcome;
 use crate::render::lint::Linted;
 use crate::search::lint::{self, Beside, Check, Part, Seen, Survey};
-use crate::serve::protocol::LintAsked;
+use crate::serve::protocol::{Fix, LintAsked, Wish};
 use crate::vault::VaultPath;
 
 /// How long the names on the disk may be looked through.
@@ -56,6 +63,88 @@ pub fn linted(view: &IndexView, survey: &Survey, part: &Part) -> Linted {
         partial: view.at().is_none().then(|| "the index is not built yet".to_owned()),
         ..Linted::default()
     }
+}
+
+/// The same where no agent runs: by the last index and what was committed since.
+pub fn without_agent(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    asked: &LintAsked,
+    progress: &dyn Fn(usize, usize),
+) -> Result<Linted, NotChanged> {
+    let part = part(asked).unwrap_or_default();
+    match asked.fix {
+        Fix::Nothing => Ok(surveyed(vault, dirs, settings, &part, progress)?.0),
+        Fix::Rehearse => {
+            let (linted, decided) = decided(vault, dirs, settings, &part, progress)?;
+            let Decided { mends, left, cut } = decided;
+            let mut changed = alone::change(vault, dirs, settings, &Wish::Mend { mends }, true)
+                .map_err(|err| not_begun(&err))??;
+            changed.mended.get_or_insert_default().add(left, cut);
+            Ok(Linted { fix: Some(changed), ..linted })
+        }
+        Fix::Mend => {
+            // What is on disk is committed before it is looked at.
+            let mends = |_: &Reader| -> Result<(Linted, Wish, _), NotChanged> {
+                let (linted, decided) = decided(vault, dirs, settings, &part, progress)?;
+                let Decided { mends, left, cut } = decided;
+                Ok((linted, Wish::Mend { mends }, (left, cut)))
+            };
+            let (linted, mut changed, (left, cut)) =
+                alone::change_what(vault, dirs, settings, mends)
+                    .map_err(|err| not_begun(&err))??;
+            let linted = match changed.outcome {
+                Outcome::Done => surveyed(vault, dirs, settings, &part, progress)?.0,
+                _ => linted,
+            };
+            changed.mended.get_or_insert_default().add(left, cut);
+            Ok(Linted { fix: Some(changed), ..linted })
+        }
+    }
+}
+
+fn not_begun(err: &BootError) -> NotChanged {
+    NotChanged { hint: err.hint(), ..NotChanged::new(told(err), "") }
+}
+
+fn decided(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    part: &Part,
+    progress: &dyn Fn(usize, usize),
+) -> Result<(Linted, Decided), NotChanged> {
+    let (linted, reader, survey) = surveyed(vault, dirs, settings, part, progress)?;
+    if let Some(why) = &linted.partial {
+        let message = format!("Nothing is changed, as not all is known: {why}");
+        return Err(NotChanged::new(message, "`remd status` says more; then ask again."));
+    }
+    let decided = match linted.commit {
+        Some(at) => {
+            mending::decide(&reader, at, &survey, part).map_err(|err| NotChanged::read(&err))?
+        }
+        None => Decided::default(),
+    };
+    Ok((linted, decided))
+}
+
+fn surveyed(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    part: &Part,
+    progress: &dyn Fn(usize, usize),
+) -> Result<(Linted, Reader, Survey), NotChanged> {
+    let ready = offline::ready(vault, dirs, settings, progress)
+        .map_err(|err| NotChanged::new(err.message, &err.hint))?;
+    let reader = Reader::open(vault).map_err(|err| {
+        NotChanged::new(told(&err), &err.hint().unwrap_or_else(|| "`remd status`.".to_owned()))
+    })?;
+    let survey = survey(vault, &reader, &ready.view).map_err(|err| NotChanged::read(&err))?;
+    let mut linted = linted(&ready.view, &survey, part);
+    linted.partial = ready.partial.or(linted.partial);
+    Ok((linted, reader, survey))
 }
 
 /// The names on the disk: Git ignores some that links lead to. Folders that

@@ -70,6 +70,57 @@ pub(super) fn source(
     most_alike(repo, this, gone)
 }
 
+/// The files that `path` may have become between the trees of a parent and the commit `id`: those of
+/// which [`source`] says that they were made of it.
+pub(super) fn heirs(
+    repo: &gix::Repository,
+    place: &Place,
+    id: ObjectId,
+    (old, new): (ObjectId, ObjectId),
+    path: &VaultPath,
+) -> Result<Vec<VaultPath>, GitError> {
+    let mut was = None;
+    let mut made = Vec::new();
+    for (rela, before, after) in tree_changes(repo, Some(old), Some(new))? {
+        let Some(changed) = place.vault_path(rela.as_ref()) else { continue };
+        match (before, after) {
+            (Some(before), None) if changed == *path => was = Some(before.0),
+            (None, Some(after)) if is_file(after.1) => made.push((changed, after.0)),
+            _ => {}
+        }
+    }
+    let Some(was) = was else { return Ok(Vec::new()) };
+    let told = told(repo, id)?;
+    let told_heirs = made.iter().filter(|it| told.contains(&(path.clone(), it.0.clone())));
+    let told_heirs: Vec<VaultPath> = told_heirs.map(|it| it.0.clone()).collect();
+    if !told_heirs.is_empty() {
+        return Ok(told_heirs);
+    }
+    // What was made of another file was not made of this one.
+    made.retain(|it| !told.iter().any(|told| told.1 == it.0));
+    let same: Vec<VaultPath> = made
+        .iter()
+        .filter(|it| it.1 == was && !was.is_empty_blob())
+        .map(|it| it.0.clone())
+        .collect();
+    if !same.is_empty() {
+        let by_name: Vec<VaultPath> =
+            same.iter().filter(|it| it.file_name() == path.file_name()).cloned().collect();
+        return Ok(if by_name.len() == 1 { by_name } else { same });
+    }
+    let mut heirs = Vec::new();
+    let Some(text) = small_text(repo, was)? else { return Ok(heirs) };
+    for (other, blob) in made.into_iter().take(MOST_COMPARED) {
+        let Some(now) = small_text(repo, blob)? else { continue };
+        if likeness(&text, &now) >= ENOUGH
+            && source(repo, place, id, (old, new), &other)?.as_ref() == Some(path)
+        {
+            heirs.push(other);
+        }
+    }
+    Ok(heirs)
+}
+
 fn is_file(kind: EntryKind) -> bool {
     matches!(kind, EntryKind::Blob | EntryKind::BlobExecutable | EntryKind::Link)
 }

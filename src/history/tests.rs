@@ -4,6 +4,7 @@ mod bulk;
 mod coexist;
 mod commits;
 mod crash;
+mod departed;
 mod filters;
 mod forget;
 mod guests;

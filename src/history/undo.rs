@@ -73,7 +73,7 @@ struct Step {
 
 impl Reader {
     /// The name that a file with these bytes has in git.
-    pub(super) fn blob_of(&self, bytes: &[u8]) -> Result<BlobId, ReadError> {
+    pub fn blob_of(&self, bytes: &[u8]) -> Result<BlobId, ReadError> {
         let hash = self.repo.to_thread_local().object_hash();
         let id = git("hash a note", gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes))?;
         let no_id = || ReadError::NotFound { what: "blob", name: id.to_string() };

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::render::lint::Mended;
 use crate::render::{SCHEMA_VERSION, counted, json_page};
 use crate::vault::path::escape;
 use crate::vault::{CommitId, VaultPath};
@@ -25,6 +26,9 @@ pub struct Changed {
     pub diff: Option<String>,
     /// More that a person should know.
     pub notes: Vec<String>,
+    /// Link by link, where it is about links.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mended: Option<Mended>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::render::changed::Changed;
+use crate::render::changed::{Changed, Outcome};
 use crate::render::{SCHEMA_VERSION, counted, json_page};
 use crate::search::lint::{Check, Finding};
 use crate::vault::path::escape;
@@ -136,7 +136,13 @@ impl Linted {
     pub fn text(&self) -> String {
         let mut out = String::new();
         if let Some(fix) = &self.fix {
-            out.push_str(&fix.text());
+            if let Some(diff) = &fix.diff {
+                // As a patch.
+                return diff.clone();
+            }
+            if fix.outcome == Outcome::Done {
+                out.extend(fix.mended.iter().map(Mended::text));
+            }
         }
         for it in &self.findings {
             out.push_str(&escape(it.path.as_bytes()));
@@ -154,13 +160,17 @@ impl Linted {
     pub fn said(&self) -> String {
         let (notes, links) =
             (counted(self.notes, "note", "notes"), counted(self.links, "link", "links"));
+        let mut said = self.fix.as_ref().map(fixed).unwrap_or_default();
+        if self.fix.as_ref().is_some_and(|it| it.outcome == Outcome::Would) {
+            return said;
+        }
         let found = match self.findings.len() {
             0 => "Nothing to mend".to_owned(),
             some => counted(some, "finding", "findings"),
         };
         let at = self.commit.map(|it| format!(", as of {}", it.short())).unwrap_or_default();
         let unseen = self.unseen.as_deref().map(|it| format!(" ({it})")).unwrap_or_default();
-        let mut said = format!("{found} in {notes} with {links}{at}{unseen}.");
+        said.push_str(&format!("{found} in {notes} with {links}{at}{unseen}."));
         if let Some(partial) = &self.partial {
             said.push_str(&format!("\nnote: {partial}"));
         }
@@ -180,6 +190,14 @@ impl Linted {
 }
 
 impl Mended {
+    /// More links that are left as they are, and why not all of history was looked through.
+    pub fn add(&mut self, left: Vec<LeftLink>, cut: Option<String>) {
+        self.left.extend(left);
+        self.left.sort();
+        self.left.dedup();
+        self.cut = cut.or(self.cut.take());
+    }
+
     /// The links that were changed and those that were not, one a line.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -206,6 +224,31 @@ impl Mended {
         });
         left.chain(self.cut.clone()).collect()
     }
+}
+
+/// What became of links.
+fn fixed(fix: &Changed) -> String {
+    let mended = fix.mended.as_ref();
+    let links = counted(mended.map_or(0, |it| it.links.len()), "link", "links");
+    let notes = counted(fix.changes.len(), "note", "notes");
+    let mut said = match (fix.outcome, fix.commit) {
+        (Outcome::Done, Some(commit)) => {
+            let commit = commit.short();
+            format!(
+                "Retargeted {links} in {notes}, as commit {commit}.\n\
+                 hint: `remd undo {commit}` takes this back.\n"
+            )
+        }
+        (Outcome::Done, None) => format!("Retargeted {links} in {notes}.\n"),
+        (Outcome::Would, _) => {
+            format!("Would retarget {links} in {notes}; nothing is written.\n")
+        }
+        _ => "No link is known to lead elsewhere; nothing is written.\n".to_owned(),
+    };
+    for line in mended.into_iter().flat_map(Mended::said) {
+        said.push_str(&format!("note: {line}\n"));
+    }
+    said
 }
 
 #[derive(Serialize)]

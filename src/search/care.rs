@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use crate::base::clock;
 use crate::index::{Card, Goal, IndexView};
+use crate::search::lint::Beside;
 use crate::vault::fold::folded;
 use crate::vault::{LinkKind, Names, Resolution, Role, VaultPath};
 
@@ -81,8 +82,10 @@ pub fn broken_links(
     files: impl Iterator<Item = VaultPath>,
     until: Instant,
 ) -> BrokenLinks {
+    let files: Vec<VaultPath> = files.collect();
+    let beside = Beside::new(view, files.iter());
     let mut names = Names::default();
-    for path in files.chain(view.notes().iter().map(|it| it.path.clone())) {
+    for path in files.into_iter().chain(view.notes().iter().map(|it| it.path.clone())) {
         names.insert(path);
     }
     let mut found = BrokenLinks::default();
@@ -96,7 +99,9 @@ pub fn broken_links(
         }
         for edge in &card.links {
             let target = edge.target.trim();
-            if names.resolve(&card.path, target, edge.kind) != Resolution::Missing {
+            if view.resolve(card, edge) != Resolution::Missing
+                || beside.has(&card.path, target, edge.kind)
+            {
                 continue;
             }
             let suggestion = match known.get(target) {

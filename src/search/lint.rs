@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-pub use links::{Beside, Loose, LooseKind, Seen, Survey, orphans, survey};
+pub use links::{Beside, Loose, LooseKind, Seen, Survey, survey};
 pub use names::unlinkable;
 
 use crate::index::{Card, IndexView};
@@ -168,7 +168,7 @@ fn orphan(card: &Card) -> Finding {
         path: card.path.clone(),
         line: None,
         check: Check::Orphan,
-        what: "no note links to it, and it links to none".to_owned(),
+        what: "no other note links to it".to_owned(),
         advice: "Link to it from where somebody would look for it.".to_owned(),
         target: None,
         candidates: Vec::new(),

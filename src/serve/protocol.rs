@@ -11,7 +11,7 @@ use crate::render::lint::Linted;
 use crate::render::status::Status;
 use crate::search::lint::Check;
 use crate::search::{Look, Query};
-use crate::vault::CommitId;
+use crate::vault::{CommitId, LinkKind};
 
 /// The version of this protocol; a client and an agent of different versions say so.
 pub const VERSION: u32 = 1;
@@ -78,7 +78,7 @@ impl Request {
     /// Whether it changes how the agent goes on: never carried out for somebody who is gone.
     pub fn changes(&self) -> bool {
         match self {
-            Self::Lint { .. } => false,
+            Self::Lint { asked } => asked.fix == Fix::Mend,
             Self::Accept { dry_run }
             | Self::Reindex { dry_run, .. }
             | Self::Change { dry_run, .. } => !dry_run,
@@ -98,6 +98,18 @@ pub struct LintAsked {
     pub paths: Vec<String>,
     /// All checks where there are none.
     pub only: Vec<Check>,
+    pub fix: Fix,
+}
+
+/// What is done about links that lead nowhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fix {
+    #[default]
+    Nothing,
+    /// It is said what would be done.
+    Rehearse,
+    Mend,
 }
 
 /// A change of the vault that a person asks for.
@@ -120,6 +132,24 @@ pub enum Wish {
     Forget(Forget),
     /// Names the moment.
     Checkpoint { name: String, note: String },
+    /// Has links that lead nowhere lead to what they led to.
+    Mend { mends: Vec<Mend> },
+}
+
+/// What is known of a broken link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mend {
+    /// The note it stands in, in hexadecimal as all paths here.
+    pub note: String,
+    pub kind: LinkKind,
+    /// What it says.
+    pub target: String,
+    /// What it led to, where that is known.
+    pub led_to: Option<String>,
+    /// What it shall lead to.
+    pub to: String,
+    /// How that is known: `renamed`, `moved`, `name`.
+    pub by: String,
 }
 
 /// What is to be forgotten.

@@ -25,6 +25,7 @@ pub mod resolve;
 pub mod retarget;
 pub mod role;
 pub mod tag;
+pub mod wording;
 
 pub use change::{Change, ChangeSet, Entry, FileMode};
 pub use chunk::Chunk;

@@ -17,6 +17,13 @@ pub struct LintArgs {
         "bad-text", "duplicate-note", "name-trouble", "orphan",
     ])]
     pub only: Vec<String>,
+    /// Have broken links lead to what they led to: what was renamed or moved is followed through the
+    /// history, and what only one note is called is meant; one commit, `remd undo` takes it back
+    #[arg(long)]
+    pub fix: bool,
+    /// Show what --fix would change, and change nothing
+    #[arg(long, requires = "fix")]
+    pub dry_run: bool,
     /// One JSON object
     #[arg(long)]
     pub json: bool,

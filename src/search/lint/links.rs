@@ -1,4 +1,4 @@
-//! Links that lead nowhere or could lead to more than one note, and notes that no link touches.
+//! Links that lead nowhere or could lead to more than one note, and notes that none leads to.
 //!
 //! Takes a view and the vault's other files, gives a [`Survey`]. Any thread; it looks at every link
 //! once, on as many threads as there are.
@@ -11,7 +11,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread;
 
-use super::{Check, Finding, is_of_a_day};
+use super::{Check, Finding};
 use crate::index::{Card, Edge, IndexView};
 use crate::vault::{LinkKind, Names, Resolution, Role, VaultPath};
 
@@ -126,7 +126,7 @@ pub enum LooseKind {
 pub struct Survey {
     /// By path and place in the note.
     pub loose: Vec<Loose>,
-    /// The notes that no link leads to or from, by path.
+    /// The notes that no other note links to, by path; pages of days aside.
     pub lonely: Vec<Arc<Card>>,
     pub beside: Beside,
     /// How many links were looked at.
@@ -154,15 +154,9 @@ pub fn survey(view: &IndexView, mut beside: Beside, more: impl FnOnce() -> Seen)
         beside.add(view, more());
         loose.retain(|it| it.kind != LooseKind::Broken || !it.leads_beside(&beside));
     }
-    let is_lonely =
-        |it: &&Arc<Card>| it.role == Role::Note && !touched.contains(&it.path) && !is_of_a_day(it);
+    let is_lonely = |it: &&Arc<Card>| it.role == Role::Note && !touched.contains(&it.path);
     let lonely = notes.iter().filter(is_lonely).cloned().collect();
     Survey { loose, lonely, beside, links }
-}
-
-/// The notes that no link leads to or from and that no day is of, by path.
-pub fn orphans(view: &IndexView) -> Vec<Arc<Card>> {
-    survey(view, Beside::default(), Seen::default).lonely
 }
 
 /// What the links of some of the notes say.
@@ -181,7 +175,6 @@ impl Share {
                 let found = view.resolve(card, edge);
                 if let Some(to) = found.path().filter(|it| **it != card.path) {
                     part.touched.insert(to.clone());
-                    part.touched.insert(card.path.clone());
                 }
                 let kind = match found {
                     Resolution::To(_) | Resolution::SelfLink => continue,
