@@ -130,7 +130,8 @@ impl History {
             remedy: remedy.to_owned(),
         };
         for (path, why) in &looked.kept_out {
-            if plan.changes.get(path).is_some() {
+            // A folder of ours is kept out as a whole.
+            if plan.changes.iter().any(|it| it.0.is_within(path.as_bytes())) {
                 return Err(in_the_way(path, why.to_string(), &why.hint(path)));
             }
         }
@@ -175,16 +176,18 @@ impl History {
         let mut expected = BTreeMap::new();
         let mut wanted = Vec::new();
         for (path, change) in plan.changes.iter() {
-            let new = match change.new {
-                Some(new) => Some(self.on_disk(plan, path, new)?),
-                None => None,
-            };
             let blob = change.new.map(|it| it.blob.to_string());
-            wanted.push(Wanted { path: path.clone(), new, blob });
+            wanted.push(Wanted { path: path.clone(), blob });
             expected.insert(path.clone(), change.new.and_then(reader::version));
         }
         let place = self.place.clone();
-        let swap = Swap::stage(&place, &wanted).and_then(Swap::go).map_err(refused)?;
+        // One file at a time: all of them may be more than the memory holds.
+        let mut content = |path: &VaultPath| match plan.changes.get(path).and_then(|it| it.new) {
+            Some(new) => self.on_disk(plan, path, new).map(Some),
+            None => Ok(None),
+        };
+        let swap =
+            Swap::stage(&place, &wanted, &mut content).and_then(Swap::go).map_err(refused)?;
         let deletions = plan.changes.iter().filter(|it| it.1.new.is_none()).map(|it| it.0.clone());
         // Asked for by name: it is no mass disappearance.
         let let_through = std::mem::replace(&mut self.let_through, deletions.collect());
@@ -216,7 +219,7 @@ impl History {
 
     /// What a blob is in the work tree, as git would check it out.
     fn on_disk(
-        &mut self,
+        &self,
         plan: &Plan,
         path: &VaultPath,
         new: Entry,
@@ -257,7 +260,10 @@ impl History {
             remedy: "Mend the filter that `.gitattributes` names for it, and ask again.".to_owned(),
         };
         match run_job(&job) {
-            Ok(output) if output.status.success() => Ok((output.stdout, kind)),
+            Ok(output) if output.status.success() && output.is_whole => Ok((output.stdout, kind)),
+            Ok(output) if output.status.success() => {
+                Err(refused("it is more than `commit.max_file` as a file".to_owned()))
+            }
             Ok(output) => Err(refused(said(&output.stderr))),
             Err(ProcessError::Start { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
@@ -276,6 +282,7 @@ fn refused(err: SwapError) -> ApplyError {
             ApplyError::InTheWay { path, why, remedy: "Move it away, and ask again.".to_owned() }
         }
         SwapError::Disk(err) => ApplyError::Disk(err),
+        SwapError::Unread(err) => *err,
     }
 }
 

@@ -112,16 +112,22 @@ impl Reader {
             .filter(|it| it.1.old.is_none() && it.1.new.is_some())
             .map(|it| it.0.clone())
             .collect();
+        let repo = self.repo.to_thread_local();
+        let root = reader::tree_of(&repo, head)?;
+        // Each folder is read once, whatever is restored into it.
+        let mut view = TreeView::new(&repo, Some(root));
         for path in made {
             let goes = |it: &VaultPath| plan.changes.get(it).is_some_and(|it| it.new.is_none());
             let mut is_taken = false;
             for above in std::iter::successors(path.parent(), VaultPath::parent) {
-                is_taken |= self.entry(head, &above)?.is_some() && !goes(&above);
+                let there = view.file(self.place.rela(&above).as_bstr())?;
+                is_taken |= there.is_some() && !goes(&above);
             }
-            if self.has(head, &path)? {
-                let below = self.list(head)?;
-                let mut below = below.iter().filter(|it| it.0.is_within(path.as_bytes()));
-                is_taken |= below.any(|it| !goes(&it.0));
+            let rela = self.place.rela(&path);
+            if view.get(rela.as_bstr())?.is_some_and(|it| it.0.is_tree()) {
+                let below = reader::files_below(&repo, Some(root), rela.as_bstr())?;
+                let below = below.iter().map(|it| self.place.vault_path(it.as_bstr()));
+                is_taken |= below.into_iter().any(|it| it.is_none_or(|it| !goes(&it)));
             }
             if is_taken {
                 plan.overlaps.push(Overlap { path, kind: OverlapKind::Taken });

@@ -19,19 +19,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::fs::{self, PathError, TEMP_PREFIX};
 use crate::base::{clock, fault};
+use crate::history::apply::ApplyError;
 use crate::history::place::Place;
 use crate::vault::VaultPath;
 
 /// Holds the note of a swap under way.
 const NOTE: &str = "swap";
 
-/// What shall be at a path: its bytes on disk (of a link, where it leads) and its kind.
+/// What shall be at a path.
 pub(super) struct Wanted {
     pub path: VaultPath,
-    pub new: Option<(Vec<u8>, EntryKind)>,
-    /// The blob, by which a restart knows that it was committed.
+    /// The blob, by which a restart knows that it was committed; nothing where nothing shall be.
     pub blob: Option<String>,
 }
+
+/// Gives the bytes on disk (of a link, where it leads) and the kind of what is wanted at a path.
+pub(super) type Content<'a> =
+    dyn FnMut(&VaultPath) -> Result<Option<(Vec<u8>, EntryKind)>, ApplyError> + 'a;
+
+/// From so many files on one flush of the file system is cheaper than one for each.
+const BULK: usize = 8;
 
 /// Why nothing was swapped.
 #[derive(Debug)]
@@ -41,6 +48,8 @@ pub(super) enum SwapError {
     /// Something is in the way that is not to be touched.
     InTheWay(VaultPath, String),
     Disk(PathError),
+    /// What is wanted cannot be had.
+    Unread(Box<ApplyError>),
 }
 
 impl From<PathError> for SwapError {
@@ -103,9 +112,13 @@ impl Print {
 
 impl<'a> Swap<'a> {
     /// Writes all that is wanted beside the vault's files, and the note.
-    pub fn stage(place: &'a Place, wanted: &[Wanted]) -> Result<Self, SwapError> {
+    pub fn stage(
+        place: &'a Place,
+        wanted: &[Wanted],
+        content: &mut Content<'_>,
+    ) -> Result<Self, SwapError> {
         let mut swap = Self { place, note: Note::default(), made: Vec::new() };
-        let staged = swap.write(wanted).and_then(|()| swap.keep_note());
+        let staged = swap.write(wanted, content).and_then(|()| swap.keep_note());
         match staged {
             Ok(()) => Ok(swap),
             Err(err) => {
@@ -115,11 +128,11 @@ impl<'a> Swap<'a> {
         }
     }
 
-    fn write(&mut self, wanted: &[Wanted]) -> Result<(), SwapError> {
+    fn write(&mut self, wanted: &[Wanted], content: &mut Content<'_>) -> Result<(), SwapError> {
         let mark = clock::wall().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{:x}-{}", mark.as_nanos(), std::process::id());
         // What takes a name away comes first: it may be that of a folder for another one.
-        let (gone, put): (Vec<_>, Vec<_>) = wanted.iter().partition(|it| it.new.is_none());
+        let (gone, put): (Vec<_>, Vec<_>) = wanted.iter().partition(|it| it.blob.is_none());
         for (at, it) in gone.into_iter().chain(put).enumerate() {
             let on_disk = self.place.disk(&it.path);
             self.check_way(&it.path)?;
@@ -134,14 +147,19 @@ impl<'a> Swap<'a> {
                 blob: it.blob.clone(),
                 is_done: false,
             });
-            if let Some((bytes, kind)) = &it.new {
-                let new = write_beside(&self.beside(&beside), bytes, *kind, old)?;
+            let new = content(&it.path).map_err(|err| SwapError::Unread(Box::new(err)))?;
+            if let Some((bytes, kind)) = new {
+                let is_alone = wanted.len() < BULK;
+                let new = write_beside(&self.beside(&beside), &bytes, kind, old, is_alone)?;
                 if let Some(last) = self.note.moves.last_mut() {
                     last.new = Some(new);
                 }
             }
         }
-        Ok(fs::sync_dir(&self.place.root)?)
+        match wanted.len() < BULK {
+            true => Ok(fs::sync_dir(&self.place.root)?),
+            false => Ok(fs::sync_filesystem(&self.place.root)?),
+        }
     }
 
     /// No step of the way may lead elsewhere.
@@ -306,6 +324,7 @@ fn write_beside(
     bytes: &[u8],
     kind: EntryKind,
     old: Option<&Metadata>,
+    is_synced: bool,
 ) -> Result<Print, PathError> {
     if kind == EntryKind::Link {
         fs::symlink(Path::new(std::ffi::OsStr::from_bytes(bytes)), path)?;
@@ -321,7 +340,9 @@ fn write_beside(
             _ => base & !0o111,
         };
         fs::set_mode(path, mode & 0o7777)?;
-        fs::at("sync", path, file.sync_all())?;
+        if is_synced {
+            fs::at("sync", path, file.sync_all())?;
+        }
     }
     Print::at(path)?.ok_or_else(|| PathError {
         action: "look at",

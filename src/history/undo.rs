@@ -357,11 +357,9 @@ impl Work<'_> {
             }
             above = folder.parent();
         }
-        if self
-            .now
-            .iter()
-            .any(|(it, now)| now.is_some() && it != path && it.is_within(path.as_bytes()))
-        {
+        let after = self.now.range(path.clone()..).skip_while(|it| it.0 == path);
+        let mut below = after.take_while(|it| it.0.as_bytes().starts_with(path.as_bytes()));
+        if below.any(|(it, now)| now.is_some() && it.is_within(path.as_bytes())) {
             return Ok(true);
         }
         let rela = self.reader.place.rela(path);
