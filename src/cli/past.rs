@@ -13,7 +13,7 @@ use crate::cli::args::{DiffArgs, LogArgs, Marks, ShowArgs};
 use crate::cli::report::{self, CliError, Exit};
 use crate::config::{Dirs, keys};
 use crate::daemon::{chronicler, offline};
-use crate::history::{self, LogEntry, Needle, Reader, Side};
+use crate::history::{self, LogEntry, LogWalk, Needle, Reader, Side};
 use crate::render::past::{self, Session};
 use crate::vault::path::escape;
 use crate::vault::{Layout, VaultPath};
@@ -92,7 +92,7 @@ fn log_from(
             is_partial = true;
             break;
         }
-        let Some(mut entry) = walk.step()? else { break };
+        let Some(entry) = walk.step()? else { break };
         too_old = if wanted.since.is_some_and(|it| entry.committed < it) { too_old + 1 } else { 0 };
         if too_old > SLOP {
             break;
@@ -110,11 +110,10 @@ fn log_from(
                 }
             }
         }
-        walk.fill(&mut entry)?;
-        page.add(entry)?;
+        page.add(entry, &walk)?;
     }
     let is_cut = walk.cut().is_shallow && !page.is_full();
-    let shown = page.finish(is_partial, is_cut)?;
+    let shown = page.finish(is_partial, is_cut, &walk)?;
     if is_partial {
         report::talk(&format!(
             "note: not everything was looked at within {}; `--timeout` gives it longer, `--since` \
@@ -166,14 +165,16 @@ impl<'a> Page<'a> {
         self.lines + self.commits.len() >= self.args.limit
     }
 
-    fn add(&mut self, entry: LogEntry) -> Result<(), CliError> {
+    fn add(&mut self, mut entry: LogEntry, walk: &LogWalk) -> Result<(), CliError> {
         if self.args.json {
+            walk.fill(&mut entry)?;
             self.commits.push(past::json(&entry));
         } else if self.args.all {
+            walk.fill(&mut entry)?;
             self.lines += 1;
             report::data(past::line(&entry))?;
         } else if let Some(other) = self.session.add(entry) {
-            self.close()?;
+            self.close(walk)?;
             // The first of a session is always taken.
             self.session.add(other);
         }
@@ -181,8 +182,19 @@ impl<'a> Page<'a> {
     }
 
     /// Prints the session that is complete.
-    fn close(&mut self) -> Result<(), CliError> {
-        let session = std::mem::take(&mut self.session);
+    fn close(&mut self, walk: &LogWalk) -> Result<(), CliError> {
+        let mut session = std::mem::take(&mut self.session);
+        match session.span() {
+            Some((newest, oldest)) => {
+                let net = walk.between(newest, oldest)?;
+                session.set_net(net);
+            }
+            None => {
+                for commit in session.commits_mut() {
+                    walk.fill(commit)?;
+                }
+            }
+        }
         let text = session.text();
         // Two commits of one session may be the last line that is wanted and one too many.
         let wanted = self.args.limit - self.lines.min(self.args.limit);
@@ -192,9 +204,9 @@ impl<'a> Page<'a> {
     }
 
     /// Prints the rest; says how many there are in all.
-    fn finish(mut self, is_partial: bool, is_cut: bool) -> Result<usize, CliError> {
+    fn finish(mut self, is_partial: bool, is_cut: bool, walk: &LogWalk) -> Result<usize, CliError> {
         if !self.args.json {
-            self.close()?;
+            self.close(walk)?;
             return Ok(self.lines);
         }
         let count = self.commits.len();
@@ -210,8 +222,8 @@ impl<'a> Page<'a> {
 }
 
 /// `remd show [MOMENT]`.
-pub fn show(vault: &Path, args: &ShowArgs) -> Result<Exit, CliError> {
-    let reader = open(vault)?;
+pub fn show(vault: &Path, dirs: &Dirs, args: &ShowArgs) -> Result<Exit, CliError> {
+    let (reader, _) = open_with_table(vault, dirs)?;
     show_from(&reader, args).map_err(|err| explained(&reader, err))
 }
 
@@ -258,8 +270,8 @@ fn print_diff(unified: Vec<u8>, marks: &Marks) -> Result<(), CliError> {
 }
 
 /// `remd diff [A[..B]] [PATH]`.
-pub fn diff(vault: &Path, args: &DiffArgs) -> Result<Exit, CliError> {
-    let reader = open(vault)?;
+pub fn diff(vault: &Path, dirs: &Dirs, args: &DiffArgs) -> Result<Exit, CliError> {
+    let (reader, _) = open_with_table(vault, dirs)?;
     diff_from(vault, &reader, args).map_err(|err| explained(&reader, err))
 }
 

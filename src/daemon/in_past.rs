@@ -45,13 +45,15 @@ pub fn search(
         hint: err.hint(),
     };
     let scan = Scan::new(query)?;
-    let until = until.min(clock::now() + fault::pause("past.limit", LIMIT));
+    let (begun, limit) = (clock::now(), fault::pause("past.limit", LIMIT));
     let at = reader.moment(moment).map_err(|err| refused(&err))?;
     let listed = reader.list(at).map_err(|err| refused(&err))?;
-    let candidates: Vec<Candidate> = listed
-        .into_iter()
-        .filter_map(|(path, entry)| candidate(&scan, layout, path, entry))
-        .collect();
+    let mut candidates: Vec<Candidate> =
+        listed.into_iter().filter_map(|(path, entry)| candidate(layout, path, entry)).collect();
+    // Where the time does not suffice for all, those were looked at that the query names.
+    candidates.sort_by_cached_key(|it| !scan.is_named(&it.path));
+    // A list of very many notes leaves some time for them, too.
+    let until = until.min((begun + limit).max(clock::now() + limit / 2));
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let look = || look(reader, scan.clone(), &candidates, &next, until);
@@ -67,14 +69,10 @@ pub fn search(
     Ok(seen.scan.results(at, partial))
 }
 
-fn candidate(scan: &Scan, layout: &Layout, path: VaultPath, entry: Entry) -> Option<Candidate> {
+fn candidate(layout: &Layout, path: VaultPath, entry: Entry) -> Option<Candidate> {
     let role = role_of(&path, layout);
     let is_file = matches!(entry.mode, FileMode::File | FileMode::Executable);
-    (is_file && role.is_indexed() && scan.is_asked(&path, entry.blob, role)).then_some(Candidate {
-        path,
-        entry,
-        role,
-    })
+    (is_file && role.is_indexed()).then_some(Candidate { path, entry, role })
 }
 
 /// What one thread looked at.
@@ -112,6 +110,9 @@ fn look(
     while clock::now() < until {
         let Some(it) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
         seen.looked += 1;
+        if !seen.scan.is_asked(&it.path, it.entry.blob, it.role) {
+            continue;
+        }
         match blobs.read(it.entry.blob, LARGEST) {
             Some(bytes) => seen.scan.read(&it.path, it.entry.blob, it.role, &bytes),
             None => seen.unread += 1,

@@ -20,7 +20,7 @@ use crate::vault::{CommitId, VaultPath};
 /// Lines of a file that a log still counts.
 const COUNTED_BYTES: usize = 1 << 20;
 /// Files of one commit whose lines a log counts.
-const COUNTED_FILES: usize = 200;
+pub const COUNTED_FILES: usize = 200;
 
 /// Which commits a log shows.
 #[derive(Clone, Debug, Default)]
@@ -161,6 +161,20 @@ impl LogWalk {
         let Some(trail) = &self.trail else { return Ok(()) };
         entry.changes = changes(&trail.nodes.repo, &self.place, entry, Merge::OwnPart)?;
         Ok(())
+    }
+
+    /// What all commits from `oldest` to `newest` changed together, where each is the parent of the
+    /// next.
+    pub fn between(
+        &self,
+        newest: &LogEntry,
+        oldest: &LogEntry,
+    ) -> Result<Vec<PathStat>, ReadError> {
+        let together = LogEntry { parents: oldest.parents.clone(), ..newest.clone() };
+        match &self.trail {
+            Some(trail) => changes(&trail.nodes.repo, &self.place, &together, Merge::OwnPart),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Whether an added or removed line of the commit has the text, in whatever case; `None` where

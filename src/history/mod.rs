@@ -112,7 +112,7 @@ pub use ignores::Ignores;
 pub use kept::Kept;
 pub use leaks::Secrets;
 pub use lock::HeldLock;
-pub use log::{Cut, LogEntry, LogFilter, LogWalk, PathStat};
+pub use log::{COUNTED_FILES, Cut, LogEntry, LogFilter, LogWalk, PathStat};
 pub use message::CauseKind;
 pub use open::git_dir_of;
 pub use own_hooks::{

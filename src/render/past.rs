@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use crate::history::{CauseKind, Deletion, LogEntry, PathStat};
+use crate::history::{COUNTED_FILES, CauseKind, Deletion, LogEntry, PathStat};
 use crate::render::results::push_header;
 use crate::render::{SCHEMA_VERSION, counted};
 use crate::search::Hit;
@@ -19,20 +19,26 @@ use crate::vault::{CommitId, VaultPath};
 const GAP: i64 = 30 * 60;
 /// So few are shown one by one.
 const FEWEST: usize = 3;
+/// Of more commits in a row it is told what they changed together.
+const COUNTED: usize = 50;
 /// Paths that the line of many commits names.
 const NAMED: usize = 3;
 
 /// Commits that follow one another and belong together.
 #[derive(Clone, Debug, Default)]
-pub struct Session(Vec<LogEntry>);
+pub struct Session {
+    commits: Vec<LogEntry>,
+    /// From before the first to the last, where they are too many to be counted one by one.
+    net: Option<Vec<PathStat>>,
+}
 
 impl Session {
     /// Adds an older commit, or gives it back where it is of another session.
     pub fn add(&mut self, entry: LogEntry) -> Option<LogEntry> {
-        match self.0.last() {
+        match self.commits.last() {
             Some(newer) if !belong_together(newer, &entry) => Some(entry),
             _ => {
-                self.0.push(entry);
+                self.commits.push(entry);
                 None
             }
         }
@@ -40,17 +46,41 @@ impl Session {
 
     /// How many lines it takes.
     pub fn lines(&self) -> usize {
-        if self.0.len() < FEWEST { self.0.len() } else { 1 }
+        if self.commits.len() < FEWEST { self.commits.len() } else { 1 }
+    }
+
+    /// The newest and the oldest commit, where there are so many that their changes are better
+    /// looked at as one, and nobody else's are between them.
+    pub fn span(&self) -> Option<(&LogEntry, &LogEntry)> {
+        let is_next = |it: &[LogEntry]| it[0].parents == [it[1].commit];
+        match self.commits.as_slice() {
+            [newest, .., oldest]
+                if self.commits.len() > COUNTED && self.commits.windows(2).all(is_next) =>
+            {
+                Some((newest, oldest))
+            }
+            _ => None,
+        }
     }
 
     /// Its commits, newest first.
     pub fn commits(&self) -> &[LogEntry] {
-        &self.0
+        &self.commits
+    }
+
+    /// The same, to have their changes filled in.
+    pub fn commits_mut(&mut self) -> &mut [LogEntry] {
+        &mut self.commits
+    }
+
+    /// What all of them together changed.
+    pub fn set_net(&mut self, changes: Vec<PathStat>) {
+        self.net = Some(changes);
     }
 
     /// As a log shows it.
     pub fn text(&self) -> String {
-        match self.0.as_slice() {
+        match self.commits.as_slice() {
             few if few.len() < FEWEST => few.iter().map(line).collect(),
             [newest, .., oldest] => self.summary(newest, oldest),
             _ => String::new(),
@@ -59,11 +89,12 @@ impl Session {
 
     fn summary(&self, newest: &LogEntry, oldest: &LogEntry) -> String {
         let mut paths: Vec<&VaultPath> = Vec::new();
-        for change in self.0.iter().flat_map(|it| &it.changes) {
-            if !paths.contains(&&change.path) {
-                paths.push(&change.path);
-            }
-        }
+        let changes = || match &self.net {
+            Some(net) => net.iter().collect::<Vec<_>>(),
+            None => self.commits.iter().flat_map(|it| &it.changes).collect(),
+        };
+        let mut seen = std::collections::HashSet::new();
+        paths.extend(changes().into_iter().map(|it| &it.path).filter(|it| seen.insert(*it)));
         let mut named: Vec<String> = paths.iter().take(NAMED).map(|it| it.to_string()).collect();
         if paths.len() > NAMED {
             named.push("…".to_owned());
@@ -77,10 +108,15 @@ impl Session {
             newest.commit.short(),
             bracket(newest),
             who(newest),
-            counted(self.0.len(), "commit", "commits"),
+            counted(self.commits.len(), "commit", "commits"),
             counted(paths.len(), "path", "paths"),
             named.join(", "),
-            lines(self.0.iter().flat_map(|it| &it.changes)),
+            match &self.net {
+                // Of so many files not every line is counted.
+                Some(net) if net.len() > COUNTED_FILES => "net +? -?".to_owned(),
+                Some(net) => format!("net {}", lines(net)),
+                None => lines(changes()),
+            },
         )
     }
 }
@@ -401,6 +437,34 @@ mod tests {
                 "0909090 2026-06-15 10:21 [edit] Ada: m (+2 -1)",
             ],
         );
+    }
+
+    #[test]
+    fn very_many_commits_in_a_row_are_told_by_what_they_changed_together() {
+        let mut session = Session::default();
+        for n in 0..60 {
+            assert_eq!(
+                session.add(commit(n, NOON - i64::from(n), Some(CauseKind::Edit), "m")),
+                None
+            );
+        }
+        let (newest, oldest) = session.span().unwrap();
+        let net = vec![newest.changes[0].clone(), oldest.changes[0].clone()];
+        session.set_net(net);
+        assert_eq!(
+            session.text(),
+            "3b3b3b3..0000000 2026-06-15 11:59–12:00 [edit] Ada: 60 commits to 2 paths (0.md, \
+             4.md) (net +4 -2)\n"
+        );
+        // Somebody else's commit lies between them.
+        let mut session = Session::default();
+        for n in (0..120).step_by(2) {
+            assert_eq!(
+                session.add(commit(n, NOON - i64::from(n), Some(CauseKind::Edit), "m")),
+                None
+            );
+        }
+        assert!(session.span().is_none());
     }
 
     #[test]

@@ -61,6 +61,12 @@ impl Scan {
         self.filter.is_asked(&Card::of(path, blob, role, &read_note(path, b"")))
     }
 
+    /// Whether its path has one of the words.
+    pub fn is_named(&self, path: &VaultPath) -> bool {
+        let name = fold(&String::from_utf8_lossy(path.as_bytes()));
+        self.words.iter().any(|it| name.contains(it.as_str()))
+    }
+
     /// Looks into a note.
     pub fn read(&mut self, path: &VaultPath, blob: BlobId, role: Role, bytes: &[u8]) {
         let Some(hit) = self.hit(path, blob, role, bytes) else { return };
@@ -76,10 +82,8 @@ impl Scan {
         // Most notes have none of the words: they are not taken apart.
         let whole = folded(bytes);
         let whole = String::from_utf8_lossy(&whole);
-        let name = String::from_utf8_lossy(path.as_bytes());
-        let name = fold(&name);
-        let has = |word: &String| whole.contains(word.as_str()) || name.contains(word.as_str());
-        if !self.words.is_empty() && !self.words.iter().any(has) {
+        let has = |word: &String| whole.contains(word.as_str());
+        if !self.words.is_empty() && !self.words.iter().any(has) && !self.is_named(path) {
             return None;
         }
         let doc = read_note(path, bytes);
