@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** no note is opened: what it says stands in the index.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use crate::render::lint::Linted;
 use crate::search::lint::{self, Beside, Check, Part, Seen, Survey};
 use crate::serve::protocol::{Fix, LintAsked, Wish};
 use crate::vault::VaultPath;
+use crate::vault::resolve::{NameKey, key_of_file};
 
 /// How long the names on the disk may be looked through.
 const DISK_LIMIT: Duration = Duration::from_secs(3);
@@ -43,7 +44,7 @@ pub fn survey(vault: &Path, reader: &Reader, view: &IndexView) -> Result<Survey,
     };
     let beside = Beside::new(view, files.iter().map(|it| &it.0));
     let until = clock::now() + DISK_LIMIT;
-    Ok(lint::survey(view, beside, || on_disk(vault, view, until)))
+    Ok(lint::survey(view, beside, |keys| on_disk(vault, view, keys, until)))
 }
 
 /// What is to be mended in a part of the vault.
@@ -149,7 +150,7 @@ fn surveyed(
 
 /// The names on the disk: Git ignores some that links lead to. Folders that
 /// are hidden or ours are left out, and links to folders are not followed.
-fn on_disk(vault: &Path, view: &IndexView, until: Instant) -> Seen {
+fn on_disk(vault: &Path, view: &IndexView, keys: &HashSet<NameKey>, until: Instant) -> Seen {
     let layout = view.layout();
     let ours = [layout.metadata.as_bytes(), layout.agent.as_bytes()];
     let mut seen = Seen::default();
@@ -162,7 +163,11 @@ fn on_disk(vault: &Path, view: &IndexView, until: Instant) -> Seen {
         // One that cannot be read hides at most a file that a link leads to.
         let Ok(entries) = fs::read_dir(&folder) else { continue };
         for entry in entries {
-            if entry.file_name().as_bytes().starts_with(b".") {
+            let name = entry.file_name();
+            let kind = entry.file_type();
+            let is_folder = kind.as_ref().is_ok_and(|it| it.is_dir());
+            let is_wanted = is_folder || keys.contains(&key_of_file(name.as_bytes()));
+            if !is_wanted || name.as_bytes().starts_with(b".") {
                 continue;
             }
             let whole = entry.path();
@@ -171,7 +176,7 @@ fn on_disk(vault: &Path, view: &IndexView, until: Instant) -> Seen {
             else {
                 continue;
             };
-            match entry.file_type() {
+            match kind {
                 Ok(kind) if kind.is_dir() => {
                     if !ours.contains(&path.as_bytes()) {
                         folders.push(whole);

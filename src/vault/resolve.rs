@@ -64,7 +64,11 @@ pub struct NameKey(u64);
 
 /// The key of a path: its name without case, normal form and Markdown extension.
 pub fn key_of_path(path: &VaultPath) -> NameKey {
-    let name = path.file_name();
+    key_of_file(path.file_name())
+}
+
+/// The key of every path that ends in this file name.
+pub fn key_of_file(name: &[u8]) -> NameKey {
     key_of_name(markdown_stem(name).map_or(name, |it| it.0))
 }
 

@@ -13,6 +13,7 @@ use std::thread;
 
 use super::{Check, Finding};
 use crate::index::{Card, Edge, IndexView};
+use crate::vault::resolve::{NameKey, keys_of_link};
 use crate::vault::{LinkKind, Names, Resolution, Role, VaultPath};
 
 /// What a vault has beside the notes of an index: pictures, templates, folders.
@@ -134,8 +135,12 @@ pub struct Survey {
 }
 
 /// Looks at every link of the view. `more` says what the disk has, and is asked once if a link leads
-/// nowhere else.
-pub fn survey(view: &IndexView, mut beside: Beside, more: impl FnOnce() -> Seen) -> Survey {
+/// nowhere else; files whose names have none of the keys that it is given need not be told.
+pub fn survey(
+    view: &IndexView,
+    mut beside: Beside,
+    more: impl FnOnce(&HashSet<NameKey>) -> Seen,
+) -> Survey {
     let notes = view.notes();
     let threads = thread::available_parallelism().map_or(1, usize::from).min(8);
     let size = notes.len().div_ceil(threads).max(1000);
@@ -150,8 +155,11 @@ pub fn survey(view: &IndexView, mut beside: Beside, more: impl FnOnce() -> Seen)
         touched.extend(part.touched);
         links += part.links;
     }
-    if loose.iter().any(|it| it.kind == LooseKind::Broken) {
-        beside.add(view, more());
+    let mut broken = loose.iter().filter(|it| it.kind == LooseKind::Broken).peekable();
+    // One to a folder has no key.
+    if broken.peek().is_some() {
+        let keys = broken.flat_map(|it| keys_of_link(&it.edge().target)).collect();
+        beside.add(view, more(&keys));
         loose.retain(|it| it.kind != LooseKind::Broken || !it.leads_beside(&beside));
     }
     let is_lonely = |it: &&Arc<Card>| it.role == Role::Note && !touched.contains(&it.path);

@@ -28,7 +28,7 @@ fn told(view: &Arc<IndexView>, others: &[&str]) -> Vec<String> {
 
 fn all(view: &Arc<IndexView>, others: &[&str], part: &Part) -> Vec<Finding> {
     let others: Vec<VaultPath> = others.iter().map(path).collect();
-    let surveyed = survey(view, Beside::new(view, others.iter()), Seen::default);
+    let surveyed = survey(view, Beside::new(view, others.iter()), |_| Seen::default());
     findings(view, &surveyed, part)
 }
 
@@ -235,7 +235,7 @@ fn a_part_is_looked_at_alone_and_what_is_on_request_only_by_name() {
 fn check_pages(view: &Arc<IndexView>, others: &[&str]) {
     let until = crate::base::clock::now() + std::time::Duration::from_secs(60);
     let others: Vec<VaultPath> = others.iter().map(path).collect();
-    let surveyed = survey(view, Beside::new(view, others.iter()), Seen::default);
+    let surveyed = survey(view, Beside::new(view, others.iter()), |_| Seen::default());
     let mut lonely = crate::search::care::orphans(view, until).notes;
     lonely.sort_by(|a, b| a.path.cmp(&b.path));
     let paths = |cards: &[Arc<Card>]| -> Vec<VaultPath> {
