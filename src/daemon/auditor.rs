@@ -80,8 +80,12 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        while !self.stop.is_set() {
+        loop {
             let (version, ledger) = self.house.ledger.get_versioned();
+            // Asked after it: who stops us makes a newer one, which wakes us.
+            if self.stop.is_set() {
+                return;
+            }
             let policy = self.house.settings.get().secrets;
             let head = ledger.head.map(|it| it.commit);
             let is_off = policy == Policy::Off || !self.house.is_vault_there();

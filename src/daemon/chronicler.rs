@@ -77,8 +77,12 @@ impl Work {
     fn run(mut self) {
         // The first time all of a long history is read.
         process::let_others_go_first();
-        while !self.stop.is_set() {
+        loop {
             let (seen, ledger) = self.house.ledger.get_versioned();
+            // Asked after it: who stops us makes a newer one, which wakes us.
+            if self.stop.is_set() {
+                return;
+            }
             let head = ledger.head.map(|it| it.commit);
             let wait = match head {
                 _ if self.backoff.is_waiting() && !self.backoff.is_due(&self.folder) => LOOK,

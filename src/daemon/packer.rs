@@ -79,8 +79,12 @@ impl Work {
         if let Err(err) = clear_packing(&self.house.vault) {
             tracing::debug!(err = %told(&err), "what a killed packing left stays for the next one");
         }
-        while !self.stop.is_set() {
+        loop {
             let (seen, ledger) = self.house.ledger.get_versioned();
+            // Asked after it: who stops us makes a newer one, which wakes us.
+            if self.stop.is_set() {
+                return;
+            }
             let head = ledger.head.map(|it| it.commit);
             if head == self.served {
                 self.owed_since = None;

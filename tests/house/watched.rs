@@ -291,7 +291,7 @@ fn a_slow_writer_and_one_that_died_d09() {
     run(&house, ": > n.md");
     wait_for("the empty state", || house.commits() == before + 2);
     assert_eq!(house.git(["log", "-1", "--format=%s"]), "memory: empty n.md");
-    assert!(house.run(["log"]).stdout.lines().next().unwrap().contains("empty n.md"));
+    assert!(house.run(["log", "--all"]).stdout.lines().next().unwrap().contains("empty n.md"));
     assert_eq!(house.in_head("n.md"), b"");
     assert_eq!(house.git_bytes(["show", "HEAD~1:n.md"]), whole.as_bytes());
     house.settle_and_check();
