@@ -256,6 +256,10 @@ impl Indexer {
     fn add_notes(&self, path: VaultPath, turn: u64, to: &mut Finds<'_>) {
         let on_disk = self.house.vault.join(path.as_path());
         let Ok(meta) = fs::lstat(&on_disk) else { return };
+        // Nothing that is mounted in the vault is looked into: it is not committed either.
+        if meta.dev() != self.house.identity.0 {
+            return;
+        }
         if role_of(&path, to.layout).is_indexed() {
             if meta.is_file() && meta.len() <= LONGEST_DRAFT {
                 let newness = (turn, (meta.ctime(), meta.ctime_nsec()));

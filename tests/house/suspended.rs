@@ -158,11 +158,11 @@ fn readers_that_hang_are_stopped_frozen_and_killed_g06() {
     killed.iter().for_each(|it| signal(it.id(), libc::SIGKILL));
     // What asks nothing new waits for none of them.
     for _ in 0..5 {
-        assert_eq!(fs::read_dir(&house.mount).unwrap().count(), 8);
+        assert_eq!(fs::read_dir(&house.mount).unwrap().count(), 16);
         fs::metadata(house.mount.join("search/known")).unwrap();
         assert!(house.cat("search/known").contains("-- "));
         assert!(house.cat("status.md").contains("mounted"));
-        assert_eq!(fs::read_dir(house.mount.join("note/n1.md")).unwrap().count(), 2);
+        assert_eq!(fs::read_dir(house.mount.join("note/n1.md")).unwrap().count(), 4);
     }
     let others = start.elapsed();
     ends(&mut killed, GONE_BY, "killed");

@@ -185,7 +185,7 @@ fn watchers_are_granted_and_hear_nothing() {
             }
         }
     }
-    assert_eq!(watched, 6);
+    assert_eq!(watched, 10);
     assert_eq!(questions(&house), 0);
     house.write("memory/tide.md", "Another tide.\n");
     house.settle_and_check();
