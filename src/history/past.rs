@@ -130,7 +130,7 @@ impl Reader {
         let is_plain = !pointer::may_be_lfs(size) && !pointer::is_encryption_known(&repo);
         match size > LARGEST || is_plain {
             true => Ok(Held::Size(size)),
-            false => self.past_bytes(path, blob),
+            false => self.held(&repo, path, blob, size),
         }
     }
 
@@ -139,15 +139,26 @@ impl Reader {
     pub fn past_bytes(&self, path: &VaultPath, blob: BlobId) -> Result<Held, ReadError> {
         let repo = self.repo.to_thread_local();
         match blob_size(&repo, blob)? {
-            Some(size) if size > LARGEST => return Ok(Held::TooLarge(size)),
-            Some(_) => {}
-            None => return Ok(Held::LeftOut),
+            Some(size) => self.held(&repo, path, blob, size),
+            None => Ok(Held::LeftOut),
         }
-        let stored = read_blob(&repo, blob)?;
+    }
+
+    fn held(
+        &self,
+        repo: &gix::Repository,
+        path: &VaultPath,
+        blob: BlobId,
+        size: u64,
+    ) -> Result<Held, ReadError> {
+        if size > LARGEST {
+            return Ok(Held::TooLarge(size));
+        }
+        let stored = read_blob(repo, blob)?;
         if !pointer::is_lfs(&stored) && !pointer::is_encrypted(&stored) {
             return Ok(Held::Bytes(stored));
         }
-        let turned = readable::turn_back(&repo, &self.place, path, stored.clone())?;
+        let turned = readable::turn_back(repo, &self.place, path, stored.clone())?;
         Ok(Held::Bytes(turned.unwrap_or(stored)))
     }
 }
