@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** a commit is a step if the path differs in it from every parent; where a file
 //! was made of another one, its trail goes on at that one. A vault that is all of its repository
-//! has every commit for a step.
+//! has every commit for a step. What a table of paths has not yet comes before all that it has.
 
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 

@@ -8,7 +8,7 @@ use gix::ObjectId;
 use sha2::{Digest as _, Sha256};
 
 /// Of the whole folder; another one is made anew.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes of a commit in `commits`.
 pub const RECORD: usize = 72;

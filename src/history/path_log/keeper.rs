@@ -21,7 +21,7 @@ use crate::base::fs::{self, PathError};
 use crate::history::error::{GitError, ReadError};
 use crate::history::reader::{Reader, known, vault_changes};
 use crate::history::trail::{Node, Nodes};
-use crate::vault::CommitId;
+use crate::vault::{ChangeSet, CommitId};
 
 /// A tail of so many commits …
 const TAIL_COMMITS: usize = 512;
@@ -225,7 +225,6 @@ impl Keeper {
         }
         let (first, others) = parents.split_at(1);
         let mut added = Added { records: Vec::new(), postings: Vec::new(), gone: Vec::new() };
-        let mut folders = HashSet::new();
         for (path, change) in first.iter().flat_map(|it| it.iter()) {
             let theirs: Vec<_> = others.iter().map(|it| it.get(path)).collect();
             // What a parent of a merge has is told by that parent.
@@ -238,17 +237,25 @@ impl Keeper {
             if change.new.is_none() {
                 added.gone.push(path.as_bytes().to_vec());
             }
-            let mut folder = path.parent();
-            while let Some(it) = folder {
-                if !folders.insert(key(it.as_bytes())) {
-                    break;
-                }
-                folder = it.parent();
-            }
         }
-        // The vault itself, where the repository has more than it.
-        if !place.prefix.is_empty() && !added.postings.is_empty() {
-            folders.insert(key(b""));
+        // What a side of a merge has under another name shows against that side only: the merge is
+        // no step of it, but the place where its names part.
+        let named: HashSet<u64> = added.postings.iter().map(|it| it.key).collect();
+        let mut parted = HashSet::new();
+        for side in parents.iter().filter(|_| !others.is_empty()) {
+            if side.iter().all(|it| it.1.new.is_some()) {
+                continue;
+            }
+            let made = side.iter().filter(|it| it.1.old.is_none());
+            parted.extend(made.map(|it| key(it.0.as_bytes())).filter(|it| !named.contains(it)));
+        }
+        let parted = parted.into_iter().map(|key| Posting { key, number: 0, is_made: true });
+        added.postings.extend(parted);
+        // A merge of different files of a folder makes a folder that no parent has.
+        let mut folders = folders_of(&parents[0], place.prefix.is_empty());
+        for other in &parents[1..] {
+            let theirs = folders_of(other, place.prefix.is_empty());
+            folders.retain(|it| theirs.contains(it));
         }
         let folders = folders.into_iter().map(|key| Posting { key, number: 0, is_made: false });
         added.postings.extend(folders);
@@ -327,6 +334,25 @@ impl Keeper {
         }
         Ok(())
     }
+}
+
+/// The keys of all folders with a change in them; of the vault itself, too, where the repository has
+/// more than it.
+fn folders_of(changes: &ChangeSet, is_whole: bool) -> HashSet<u64> {
+    let mut folders = HashSet::new();
+    for (path, _) in changes.iter() {
+        let mut folder = path.parent();
+        while let Some(it) = folder {
+            if !folders.insert(key(it.as_bytes())) {
+                break;
+            }
+            folder = it.parent();
+        }
+    }
+    if !is_whole && !changes.is_empty() {
+        folders.insert(key(b""));
+    }
+    folders
 }
 
 /// Writes behind what is valid; what a crash left there goes.
