@@ -174,7 +174,9 @@ impl Vault {
 
 pub(super) fn git_command(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
-    command.current_dir(root).args(arguments);
+    // What git looks after by itself is over when the command is.
+    let at_once = ["-c", "maintenance.autoDetach=false", "-c", "gc.autoDetach=false"];
+    command.current_dir(root).args(at_once).args(arguments);
     command.env("GIT_AUTHOR_NAME", "Ada").env("GIT_AUTHOR_EMAIL", "ada@example.org");
     command.env("GIT_COMMITTER_NAME", "Ada").env("GIT_COMMITTER_EMAIL", "ada@example.org");
     command.env("GIT_CONFIG_NOSYSTEM", "1");
