@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::base::process::Stop;
@@ -20,6 +19,7 @@ use crate::daemon::allowing::Allowing;
 use crate::daemon::committer::leaks::leak;
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
+use crate::daemon::worker::{self, Worker};
 use crate::history::{Clean, ReadError};
 use crate::render::counted;
 use crate::render::status::Leak;
@@ -37,35 +37,20 @@ const MANY: usize = 200;
 /// So many findings are told one by one; the rest is counted.
 const NAMED: usize = 100;
 
-/// The thread.
-pub struct Auditor {
-    house: House,
-    stop: Stop,
-    thread: JoinHandle<()>,
-}
-
-impl Auditor {
-    pub fn start(house: &House) -> std::io::Result<Self> {
-        let stop = house.children.below();
+/// Starts the thread.
+pub fn start(house: &House) -> std::io::Result<Worker> {
+    let house = house.clone();
+    Worker::start(&house.clone(), "auditor", move |stop| {
         let work = Work {
-            house: house.clone(),
-            stop: stop.clone(),
+            house,
+            stop,
             allowing: Allowing::default(),
             seen: None,
             found: BTreeMap::new(),
             not_before: None,
         };
-        let thread =
-            std::thread::Builder::new().name("auditor".to_owned()).spawn(move || work.run())?;
-        Ok(Self { house: house.clone(), stop, thread })
-    }
-
-    /// Waits for the thread.
-    pub fn stop(self) {
-        self.stop.set();
-        self.house.ledger.update(|_| {});
-        super::ending::join(self.thread);
-    }
+        work.run();
+    })
 }
 
 struct Work {
@@ -80,12 +65,7 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        loop {
-            let (version, ledger) = self.house.ledger.get_versioned();
-            // Asked after it: who stops us makes a newer one, which wakes us.
-            if self.stop.is_set() {
-                return;
-            }
+        while let Some((version, ledger)) = worker::next(&self.house, &self.stop) {
             let policy = self.house.settings.get().secrets;
             let head = ledger.head.map(|it| it.commit);
             let is_off = policy == Policy::Off || !self.house.is_vault_there();

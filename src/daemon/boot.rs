@@ -23,23 +23,18 @@ use crate::base::lock::{self, DirLock};
 use crate::base::process::Stop;
 use crate::base::trouble::{Trouble, told};
 use crate::config::{Dirs, Loaded, Settings};
-use crate::daemon::auditor::Auditor;
-use crate::daemon::chronicler::{self, Chronicler};
 use crate::daemon::committer::Committer;
 use crate::daemon::desk::Desk;
 use crate::daemon::encoder::Encoder;
-use crate::daemon::ending;
-use crate::daemon::ground;
-use crate::daemon::hooking;
 use crate::daemon::house::{House, Ledger, MountState, Shelf};
 use crate::daemon::indexer::Indexer;
 use crate::daemon::intake::Intake;
 use crate::daemon::keeper::{self, Keeper};
-use crate::daemon::packer::Packer;
 use crate::daemon::problems::{Level, Problems};
 use crate::daemon::reindex::Reindex;
 use crate::daemon::settings::Checker;
-use crate::daemon::unseen;
+use crate::daemon::worker::Worker;
+use crate::daemon::{auditor, chronicler, ending, ground, hooking, packer, unseen};
 use crate::history::{GitError, History, OpenError, Options, SnapshotError};
 use crate::mount::{self, MountError, Tally};
 use crate::render::status::Committing;
@@ -147,9 +142,8 @@ pub struct Agent {
     committer: Option<JoinHandle<()>>,
     encoder: Encoder,
     indexer: Option<(Indexer, JoinHandle<()>)>,
-    packer: Option<Packer>,
-    auditor: Option<Auditor>,
-    chronicler: Option<Chronicler>,
+    /// Those that sleep on the ledger, the last started last.
+    workers: Vec<Worker>,
     socket: Option<Socket>,
     keeper: Option<Keeper>,
     desk: Arc<Desk>,
@@ -249,9 +243,11 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         let indexer = indexer.clone();
         spawn("indexer", move || indexer.run())?
     };
-    let packer = Packer::start(&house).map_err(BootError::Runtime)?;
-    let auditor = Auditor::start(&house).map_err(BootError::Runtime)?;
-    let chronicler = Chronicler::start(&house).map_err(BootError::Runtime)?;
+    let workers = [packer::start, auditor::start, chronicler::start]
+        .into_iter()
+        .map(|start| start(&house))
+        .collect::<std::io::Result<Vec<Worker>>>()
+        .map_err(BootError::Runtime)?;
     let desk = Arc::new(Desk::new(house.clone(), watcher.as_ref().map(Arc::downgrade)));
     fault::hold("boot.listen");
     let socket = {
@@ -274,9 +270,7 @@ pub fn boot(plan: Plan) -> Result<Agent, BootError> {
         committer: Some(committer),
         encoder,
         indexer: Some((indexer, thread)),
-        packer: Some(packer),
-        auditor: Some(auditor),
-        chronicler: Some(chronicler),
+        workers,
         socket: Some(socket),
         keeper,
         desk,
@@ -344,15 +338,7 @@ impl Agent {
             keeper.stop();
         }
         self.runtime.shutdown_timeout(Duration::from_secs(1));
-        if let Some(auditor) = self.auditor.take() {
-            auditor.stop();
-        }
-        if let Some(packer) = self.packer.take() {
-            packer.stop();
-        }
-        if let Some(chronicler) = self.chronicler.take() {
-            chronicler.stop();
-        }
+        self.workers.drain(..).rev().for_each(Worker::stop);
         drop(self.watcher.take());
         self.house.intake.stop();
         // A filter, a hook or a signing program at work would keep us; their files are committed

@@ -7,7 +7,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::base::process::{self, Stop};
@@ -16,6 +15,7 @@ use crate::base::{clock, fs};
 use crate::daemon::cause::{Backoff, LOOK};
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
+use crate::daemon::worker::{self, Worker};
 use crate::history::{KeepError, Keeper};
 use crate::vault::{CommitId, Layout};
 
@@ -31,36 +31,21 @@ pub fn folder(vault: &Path, layout: &Layout) -> PathBuf {
     vault.join(&layout.metadata).join("path_log")
 }
 
-/// The thread.
-pub struct Chronicler {
-    house: House,
-    stop: Stop,
-    thread: JoinHandle<()>,
-}
-
-impl Chronicler {
-    pub fn start(house: &House) -> std::io::Result<Self> {
-        let stop = house.children.below();
+/// Starts the thread.
+pub fn start(house: &House) -> std::io::Result<Worker> {
+    let house = house.clone();
+    Worker::start(&house.clone(), "chronicler", move |stop| {
         let folder = folder(&house.vault, &house.settings.get().layout);
         let work = Work {
             keeper: Keeper::new(&house.reader, &folder),
             folder,
-            house: house.clone(),
-            stop: stop.clone(),
+            house,
+            stop,
             served: None,
             backoff: Backoff::new(RETRY.0, RETRY.1),
         };
-        let thread =
-            std::thread::Builder::new().name("chronicler".to_owned()).spawn(move || work.run())?;
-        Ok(Self { house: house.clone(), stop, thread })
-    }
-
-    /// Ends what is under way and waits for the thread; what was written stays.
-    pub fn stop(self) {
-        self.stop.set();
-        self.house.ledger.update(|_| {});
-        super::ending::join(self.thread);
-    }
+        work.run();
+    })
 }
 
 struct Work {
@@ -77,12 +62,7 @@ impl Work {
     fn run(mut self) {
         // The first time all of a long history is read.
         process::let_others_go_first();
-        loop {
-            let (seen, ledger) = self.house.ledger.get_versioned();
-            // Asked after it: who stops us makes a newer one, which wakes us.
-            if self.stop.is_set() {
-                return;
-            }
+        while let Some((seen, ledger)) = worker::next(&self.house, &self.stop) {
             let head = ledger.head.map(|it| it.commit);
             let wait = match head {
                 _ if self.backoff.is_waiting() && !self.backoff.is_due(&self.folder) => LOOK,

@@ -51,6 +51,7 @@ pub mod settings;
 pub mod template;
 pub mod unread;
 pub mod unseen;
+mod worker;
 
 use crate::config::Settings;
 use crate::daemon::problems::{Level, Problems};

@@ -10,7 +10,6 @@
 //! once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::base::process::{ProcessError, Stop};
@@ -18,6 +17,7 @@ use crate::base::trouble::told;
 use crate::base::{clock, fault};
 use crate::daemon::house::House;
 use crate::daemon::problems::Level;
+use crate::daemon::worker::{self, Worker};
 use crate::history::{PackError, Packing, clear_packing, pack_loose};
 use crate::vault::CommitId;
 
@@ -33,35 +33,20 @@ const MAX_RETRY: Duration = Duration::from_secs(6 * 3600);
 /// How long the thread sleeps when nothing is owed.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// The thread.
-pub struct Packer {
-    house: House,
-    stop: Stop,
-    thread: JoinHandle<()>,
-}
-
-impl Packer {
-    pub fn start(house: &House) -> std::io::Result<Self> {
-        let stop = house.children.below();
+/// Starts the thread.
+pub fn start(house: &House) -> std::io::Result<Worker> {
+    let house = house.clone();
+    Worker::start(&house.clone(), "packer", move |stop| {
         let work = Work {
-            house: house.clone(),
-            stop: stop.clone(),
+            house,
+            stop,
             served: None,
             owed_since: None,
             not_before: None,
             pause: MIN_RETRY,
         };
-        let thread =
-            std::thread::Builder::new().name("packer".to_owned()).spawn(move || work.run())?;
-        Ok(Self { house: house.clone(), stop, thread })
-    }
-
-    /// Kills what is at work and waits for the thread.
-    pub fn stop(self) {
-        self.stop.set();
-        self.house.ledger.update(|_| {});
-        super::ending::join(self.thread);
-    }
+        work.run();
+    })
 }
 
 struct Work {
@@ -79,12 +64,7 @@ impl Work {
         if let Err(err) = clear_packing(&self.house.vault) {
             tracing::debug!(err = %told(&err), "what a killed packing left stays for the next one");
         }
-        loop {
-            let (seen, ledger) = self.house.ledger.get_versioned();
-            // Asked after it: who stops us makes a newer one, which wakes us.
-            if self.stop.is_set() {
-                return;
-            }
+        while let Some((seen, ledger)) = worker::next(&self.house, &self.stop) {
             let head = ledger.head.map(|it| it.commit);
             if head == self.served {
                 self.owed_since = None;
