@@ -89,8 +89,10 @@ pub enum Command {
     Diff(DiffArgs),
     /// Take back the last change, a commit, a range or a job's run, keeping later edits
     ///
-    /// As a new commit: nothing is rewritten, and taking back can be taken back. Where later edits are
-    /// on the same lines nothing is written before you say whose stand.
+    /// As a new commit: nothing is rewritten, and taking back can be taken back. What is not committed
+    /// yet is committed first, and is the last change then. Where later edits are on the same lines, or
+    /// right beside them, nothing is written before you say whose stand. What the vault began with is
+    /// taken back only by the name of its commit.
     Undo(UndoArgs),
     /// Bring back a note or folder as it was, also one that is deleted
     ///

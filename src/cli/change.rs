@@ -19,6 +19,22 @@ use crate::serve::{Answer, Request};
 /// A little longer than the agent gives itself.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// What becomes of a wish.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    Do,
+    /// Nothing is written: without an agent not even what waits on the disk is committed.
+    Show,
+    /// What is on disk is committed, as it is before the wish is carried out.
+    ShowCommitted,
+}
+
+impl How {
+    fn of(dry_run: bool) -> Self {
+        if dry_run { Self::Show } else { Self::Do }
+    }
+}
+
 /// `remd undo`.
 pub fn undo(vault: &Path, dirs: &Dirs, args: &UndoArgs) -> Result<Exit, CliError> {
     let favor = match (args.keep_mine, args.keep_theirs) {
@@ -42,7 +58,7 @@ pub fn undo(vault: &Path, dirs: &Dirs, args: &UndoArgs) -> Result<Exit, CliError
         },
         (None, None) => What::Last,
     };
-    let changed = ask(vault, dirs, Wish::Undo { what, favor }, args.dry_run)?;
+    let changed = ask(vault, dirs, Wish::Undo { what, favor }, How::of(args.dry_run))?;
     print(&changed, Verb::Undo, args.json)
 }
 
@@ -62,7 +78,7 @@ pub fn restore(vault: &Path, dirs: &Dirs, args: &RestoreArgs) -> Result<Exit, Cl
             .hint("`remd restore . --at yesterday`; `remd log` lists the commits."));
     }
     let wish = Wish::Restore { path, at, exactly: args.exactly };
-    let changed = ask(vault, dirs, wish, args.dry_run)?;
+    let changed = ask(vault, dirs, wish, How::of(args.dry_run))?;
     print(&changed, Verb::Restore, args.json)
 }
 
@@ -71,29 +87,36 @@ fn moment(reader: &Reader, text: &str) -> Result<crate::vault::CommitId, CliErro
 }
 
 /// By the agent, or here where none runs.
-pub(super) fn ask(
-    vault: &Path,
-    dirs: &Dirs,
-    wish: Wish,
-    dry_run: bool,
-) -> Result<Changed, CliError> {
-    let request = Request::Change { wish: wish.clone(), dry_run };
+pub(super) fn ask(vault: &Path, dirs: &Dirs, wish: Wish, how: How) -> Result<Changed, CliError> {
+    let request = Request::Change { wish: wish.clone(), dry_run: how != How::Do };
     match status::ask_agent(vault, dirs, &request, LIMIT) {
         Ok(Answer::Changed(changed)) => Ok(*changed),
-        Ok(Answer::Decide { message, hint }) => {
-            let err = CliError::new(message).exit(Exit::PersonMustDecide);
-            Err(CliError { hint, ..err })
-        }
+        Ok(Answer::Decide { message, hint }) => Err(to_decide(message, hint)),
         Ok(other) => Err(status::unexpected(other)),
         Err(err) if err.exit == Exit::NoAgent && offline::unreachable(vault, dirs).is_none() => {
             let settings = offline::settings(vault, dirs);
-            alone::change(vault, dirs, &settings, &wish, dry_run)?.map_err(|why| {
-                let NotChanged { message, hint, needs_person, .. } = why;
-                let exit = if needs_person { Exit::PersonMustDecide } else { Exit::Error };
-                CliError { hint, ..CliError::new(message).exit(exit) }
-            })
+            let changed = match how {
+                How::Do => alone::change(vault, dirs, &settings, &wish)?,
+                How::Show => alone::rehearse(vault, &wish),
+                How::ShowCommitted => alone::rehearse_committed(vault, dirs, &settings, &wish)?,
+            };
+            changed.map_err(not_changed)
         }
         Err(err) => Err(err),
+    }
+}
+
+/// A person must do something first.
+pub(super) fn to_decide(message: String, hint: Option<String>) -> CliError {
+    CliError { hint, ..CliError::new(message).exit(Exit::PersonMustDecide) }
+}
+
+/// Why nothing was changed.
+pub(super) fn not_changed(why: NotChanged) -> CliError {
+    let NotChanged { message, hint, needs_person, .. } = why;
+    match needs_person {
+        true => to_decide(message, hint),
+        false => CliError { hint, ..CliError::new(message) },
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::base::fs;
 use crate::cli::report::CliError;
 use crate::config::{self, Dirs};
+use crate::history::vaults_at;
 
 /// The vault by `--vault` or `REMD_VAULT` (both in `named`), the current folder upward, or the
 /// user's default. It must exist.
@@ -111,7 +112,12 @@ fn nothing_named() -> CliError {
 /// The nearest folder upward that an agent has run on.
 fn upward() -> Result<Option<PathBuf>, CliError> {
     let here = std::env::current_dir()?;
-    Ok(here.ancestors().find(|it| is_vault(it)).map(Path::to_owned))
+    let found = here.ancestors().find(|it| is_vault(it)).map(Path::to_owned);
+    // One that is only adopted yet has nothing of ours in it: its repository knows.
+    Ok(found.or_else(|| {
+        let known = vaults_at(&here).unwrap_or_default();
+        known.into_iter().filter(|it| here.starts_with(it)).max_by_key(|it| it.as_os_str().len())
+    }))
 }
 
 /// Whether a folder is a vault: it has its settings file, or derived state of ours.

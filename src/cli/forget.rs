@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::cli::args::{CheckpointArgs, ForgetArgs};
-use crate::cli::change::{ask, print};
+use crate::cli::change::{How, ask, print};
 use crate::cli::past;
 use crate::cli::report::{self, CliError, Exit};
 use crate::config::Dirs;
@@ -35,7 +35,8 @@ pub fn forget(vault: &Path, dirs: &Dirs, args: &ForgetArgs) -> Result<Exit, CliE
         None => Forget::Words(what.to_string_lossy().into_owned()),
     };
     let wish = Wish::Forget(wish);
-    let would = ask(vault, dirs, wish.clone(), true)?;
+    let how = if args.dry_run { How::Show } else { How::ShowCommitted };
+    let would = ask(vault, dirs, wish.clone(), how)?;
     if args.dry_run || would.outcome == Outcome::Nothing {
         return print(&would, Verb::Forget, args.json);
     }
@@ -44,7 +45,7 @@ pub fn forget(vault: &Path, dirs: &Dirs, args: &ForgetArgs) -> Result<Exit, CliE
         report::talk("hint: `--yes` does it; `remd undo` takes it back.");
         return Ok(Exit::PersonMustDecide);
     }
-    let mut changed = ask(vault, dirs, wish, false)?;
+    let mut changed = ask(vault, dirs, wish, How::Do)?;
     if changed.outcome == Outcome::Done {
         changed.notes.push(
             "No job writes it again. History still has it, and so may conversations: `remd purge` \
@@ -99,7 +100,7 @@ pub fn checkpoint(vault: &Path, dirs: &Dirs, args: &CheckpointArgs) -> Result<Ex
             return Ok(Exit::Done);
         }
         let wish = Wish::Checkpoint { name: name.clone(), note: args.message.clone() };
-        let changed = ask(vault, dirs, wish, false)?;
+        let changed = ask(vault, dirs, wish, How::Do)?;
         return print(&changed, Verb::Checkpoint, args.json);
     }
     let all = reader.checkpoints()?;

@@ -6,12 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::cli::args::LintArgs;
-use crate::cli::past;
 use crate::cli::report::{self, CliError, Exit};
-use crate::cli::status;
 use crate::cli::up::Bar;
+use crate::cli::{change, past, status};
 use crate::config::Dirs;
-use crate::daemon::changing::NotChanged;
 use crate::daemon::{linting, offline};
 use crate::render::changed::Outcome;
 use crate::render::lint::Linted;
@@ -73,10 +71,7 @@ fn paths(vault: &Path, args: &LintArgs) -> Result<Vec<VaultPath>, CliError> {
 fn find(vault: &Path, dirs: &Dirs, asked: &LintAsked) -> Result<Linted, CliError> {
     match status::ask_agent(vault, dirs, &Request::Lint { asked: asked.clone() }, LIMIT) {
         Ok(Answer::Linted(linted)) => Ok(*linted),
-        Ok(Answer::Decide { message, hint }) => {
-            let err = CliError::new(message).exit(Exit::PersonMustDecide);
-            Err(CliError { hint, ..err })
-        }
+        Ok(Answer::Decide { message, hint }) => Err(change::to_decide(message, hint)),
         Ok(other) => Err(status::unexpected(other)),
         Err(err) if err.exit == Exit::NoAgent && offline::unreachable(vault, dirs).is_none() => {
             let settings = offline::settings(vault, dirs);
@@ -84,11 +79,7 @@ fn find(vault: &Path, dirs: &Dirs, asked: &LintAsked) -> Result<Linted, CliError
             let at = |done, all| bar.at("indexing", done, all);
             let linted = linting::without_agent(vault, dirs, &settings, asked, &at);
             drop(bar);
-            let linted = linted.map_err(|why| {
-                let NotChanged { message, hint, needs_person, .. } = why;
-                let exit = if needs_person { Exit::PersonMustDecide } else { Exit::Error };
-                CliError { hint, ..CliError::new(message).exit(exit) }
-            })?;
+            let linted = linted.map_err(change::not_changed)?;
             // What is mended is committed first.
             let unseen = (asked.fix != Fix::Mend).then(|| offline::NO_AGENT.to_owned());
             Ok(Linted { unseen, ..linted })

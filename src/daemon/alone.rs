@@ -12,7 +12,7 @@ use crate::base::lock::DirLock;
 use crate::config::{Dirs, Settings};
 use crate::daemon::allowing;
 use crate::daemon::boot::{BootError, MountWish, filter, take_lock};
-use crate::daemon::changing::{self, Meant, NotChanged};
+use crate::daemon::changing::{self, NotChanged};
 use crate::history::{
     ApplyError, Cause, CauseKind, History, Kept, Look, Options, PurgeError, PurgePlan, PurgeTarget,
     Purged, Reader, Snapshot, SnapshotError,
@@ -66,21 +66,27 @@ fn committed(
     Ok((history, snapshot))
 }
 
-/// Carries a wish out after committing what is on disk, or says what would be done on top of the
-/// last commit.
+/// Carries a wish out after committing what is on disk.
 pub fn change(
     vault: &Path,
     dirs: &Dirs,
     settings: &Settings,
     wish: &Wish,
-    dry_run: bool,
 ) -> Result<Result<Changed, NotChanged>, BootError> {
-    if dry_run {
-        return Ok(rehearsed(vault, wish));
-    }
+    let changed = change_what(vault, dirs, settings, |_| Ok(((), wish.clone(), ())))?;
+    Ok(changed.map(|it| it.1))
+}
+
+/// Says what would be done, after committing what is on disk.
+pub fn rehearse_committed(
+    vault: &Path,
+    dirs: &Dirs,
+    settings: &Settings,
+    wish: &Wish,
+) -> Result<Result<Changed, NotChanged>, BootError> {
     let lock = take_lock(vault, dirs)?;
-    let (mut history, _) = committed(vault, dirs, &lock, settings, CauseKind::Edit, |_, _| {})?;
-    Ok(changing::change(&mut history, wish, &mut |_| {}).map(|it| it.0))
+    let (history, _) = committed(vault, dirs, &lock, settings, CauseKind::Edit, |_, _| {})?;
+    Ok(changing::rehearse(&history.reader(), wish))
 }
 
 /// The same where only what is on disk, once it is committed, says what is wished.
@@ -98,14 +104,17 @@ pub fn change_what<T, U>(
     }))
 }
 
-fn rehearsed(vault: &Path, wish: &Wish) -> Result<Changed, NotChanged> {
-    let no = |message: String, hint: String| NotChanged::new(message, &hint);
-    let reader =
-        Reader::open(vault).map_err(|err| no(err.to_string(), err.hint().unwrap_or_default()))?;
-    let head = reader.head().map_err(|err| no(err.to_string(), err.hint()))?;
-    let head =
-        head.ok_or_else(|| NotChanged::new("There is no commit yet", "Write a note first."))?;
-    Meant::find(&reader, head.commit, wish)?.rehearse(&reader, head.commit)
+/// Says what would be done on top of the last commit; writes nothing at all.
+pub fn rehearse(vault: &Path, wish: &Wish) -> Result<Changed, NotChanged> {
+    let reader = Reader::open(vault)
+        .map_err(|err| NotChanged::new(err.to_string(), &err.hint().unwrap_or_default()))?;
+    let mut changed = changing::rehearse(&reader, wish)?;
+    changed.notes.push(
+        "No agent runs, and edits that no commit has are not looked at here: they are committed \
+         first, and then they are the last change."
+            .to_owned(),
+    );
+    Ok(changed)
 }
 
 /// Why nothing was erased.

@@ -310,6 +310,20 @@ fn overlapping(reader: &Reader, head: CommitId, overlap: &Overlap) -> Overlappin
     }
 }
 
+/// What would be done on top of the last commit.
+pub fn rehearse(reader: &Reader, wish: &Wish) -> Result<Changed, NotChanged> {
+    let head = head(reader)?;
+    Meant::find(reader, head, wish)?.rehearse(reader, head)
+}
+
+fn head(reader: &Reader) -> Result<CommitId, NotChanged> {
+    let none = || NotChanged::new("There is no commit yet", "`remd up` makes the first one.");
+    match reader.head().map_err(|err| NotChanged::read(&err))? {
+        Some(head) => Ok(head.commit),
+        None => Err(none()),
+    }
+}
+
 /// Takes a wish from beginning to end, for whoever owns the history and has committed what is on
 /// disk.
 pub fn change(
@@ -318,15 +332,12 @@ pub fn change(
     on_edit: &mut dyn FnMut(&Snapshot),
 ) -> Result<(Changed, Option<Snapshot>), NotChanged> {
     let reader = history.reader();
-    let head = history.head().map_err(|err| NotChanged::read(&err))?;
-    let Some(head) = head else {
-        return Err(NotChanged::new("There is no commit yet", "`remd up` makes the first one."));
-    };
+    let head = head(&reader)?;
     if let Wish::Checkpoint { name, note } = wish {
         return checkpoint(history, &reader, name, note).map(|it| (it, None));
     }
     // Found only now: the last change may be one that is just committed.
-    Meant::find(&reader, head.commit, wish)?.carry_out(history, &reader, on_edit)
+    Meant::find(&reader, head, wish)?.carry_out(history, &reader, on_edit)
 }
 
 fn checkpoint(

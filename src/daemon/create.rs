@@ -210,6 +210,8 @@ fn lay_template(root: &Path, settings: &Settings) -> Result<(), CreateError> {
         }
         fs::write_atomic(&path, content.as_bytes())?;
     }
+    // For the first note of a day; Git knows no empty folder.
+    fs::create_dir_all(&root.join(&settings.layout.daily))?;
     Ok(())
 }
 

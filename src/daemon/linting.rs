@@ -80,8 +80,7 @@ pub fn without_agent(
         Fix::Rehearse => {
             let (linted, decided) = decided(vault, dirs, settings, &part, progress)?;
             let Decided { mends, left, cut } = decided;
-            let mut changed = alone::change(vault, dirs, settings, &Wish::Mend { mends }, true)
-                .map_err(|err| not_begun(&err))??;
+            let mut changed = alone::rehearse(vault, &Wish::Mend { mends })?;
             changed.mended.get_or_insert_default().add(left, cut);
             Ok(Linted { fix: Some(changed), ..linted })
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::render::lint::Mended;
 use crate::render::{SCHEMA_VERSION, counted, json_page};
-use crate::vault::path::escape;
+use crate::vault::path::{c_quoted, escape};
 use crate::vault::{CommitId, VaultPath};
 
 /// Paths that a text lists before it only counts.
@@ -90,7 +90,7 @@ impl Changed {
             return out;
         }
         for it in &self.overlaps {
-            let path = escape(it.path.as_bytes());
+            let path = shown(&it.path, it.path_hex.as_deref());
             if it.lines.is_empty() {
                 out.push_str(&format!("{path}: {}\n", it.why));
             }
@@ -107,7 +107,8 @@ impl Changed {
         }
         if self.outcome == Outcome::Done {
             for it in self.changes.iter().take(LISTED) {
-                out.push_str(&format!("{} {}\n", it.verb, escape(it.path.as_bytes())));
+                let path = shown(&it.path, it.path_hex.as_deref());
+                out.push_str(&format!("{} {path}\n", it.verb));
             }
             if self.changes.len() > LISTED {
                 out.push_str(&format!("… and {} more\n", self.changes.len() - LISTED));
@@ -129,8 +130,12 @@ impl Changed {
             }
             (Outcome::Would, _) => format!("Would change {files}; nothing is written."),
             (Outcome::Nothing, _) => verb.nothing(&self.of),
+            (Outcome::Overlaps, _) if self.overlaps.iter().all(|it| !it.lines.is_empty()) => {
+                "Later edits are on the same lines, or right beside them; nothing is written."
+                    .to_owned()
+            }
             (Outcome::Overlaps, _) => {
-                "Later edits are on the same lines; nothing is written.".to_owned()
+                "Later changes are in the way; nothing is written.".to_owned()
             }
         };
         for note in &self.notes {
@@ -138,6 +143,10 @@ impl Changed {
             said.push_str(note);
         }
         match (self.outcome, self.commit) {
+            (Outcome::Overlaps, _) if verb == Verb::Restore => said.push_str(
+                "\nhint: `--exactly` takes away what is there now (history keeps it); or move it, and \
+                 ask again.",
+            ),
             (Outcome::Overlaps, _) => said.push_str(
                 "\nhint: `--keep-mine` keeps the later edits there, `--keep-theirs` brings the old \
                  text back over them; either way the rest is done, and everything stays in the \
@@ -155,6 +164,12 @@ impl Changed {
     pub fn json(&self) -> Vec<u8> {
         json_page(&Json { schema_version: SCHEMA_VERSION, changed: self })
     }
+}
+
+/// A path as Git prints it, as everywhere in the history.
+fn shown(path: &str, hex: Option<&str>) -> String {
+    let whole = hex.map_or_else(|| VaultPath::new(path).ok(), VaultPath::from_hex);
+    whole.map_or_else(|| escape(path.as_bytes()).into_owned(), |it| c_quoted(&it).into_owned())
 }
 
 /// What was asked for.
@@ -185,7 +200,11 @@ impl Verb {
 
     fn nothing(self, of: &[Named]) -> String {
         match (self, of) {
-            (Self::Undo, []) => "There is no change to take back.".to_owned(),
+            (Self::Undo, []) => {
+                "There is no change to take back; what the vault began with goes only \
+                                 by the name of its commit."
+                    .to_owned()
+            }
             (Self::Undo, _) => "Nothing is left of that to take back.".to_owned(),
             (Self::Restore, [one, ..]) => {
                 format!("It is as it was on {} ({}).", one.when, one.commit.short())

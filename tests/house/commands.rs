@@ -119,3 +119,31 @@ fn a_variable_set_to_nothing_is_not_set() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn a_repository_that_is_only_adopted_yet_is_found_from_inside() {
+    let house = House::closed();
+    std::fs::create_dir_all(house.vault.join("sub")).unwrap();
+    house.git(["init", "-q", "-b", "main"]);
+    house.write("sub/note.md", "alfa\n");
+    house.git(["add", "-A"]);
+    house.git(["commit", "-qm", "by hand"]);
+    let log = |at: &std::path::Path| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_remd"))
+            .env_remove("REMD_VAULT")
+            .env("HOME", house.root().join("home"))
+            .env("XDG_CONFIG_HOME", house.root().join("home"))
+            .current_dir(at)
+            .arg("log")
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    assert_eq!(log(&house.vault).0, Some(2), "not a vault yet");
+    assert_eq!(house.run(["init"]).code, 0);
+    for at in [house.vault.clone(), house.vault.join("sub")] {
+        let (code, said) = log(&at);
+        assert!(code == Some(0) && said.contains("by hand"), "{}: {said}", at.display());
+    }
+    assert_eq!(log(&house.root()).0, Some(2), "beside it");
+}

@@ -33,7 +33,7 @@ fn the_last_change_goes_also_one_that_no_commit_has_yet_and_comes_again() {
     assert!(!house.at("b.md").exists());
     let said = house.run(["undo"]);
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{}", said.stderr);
-    assert_eq!(said.stderr, "There is no change to take back.\n");
+    assert!(said.stderr.starts_with("There is no change to take back; what the vault began with"));
     assert!(house.at("a.md").exists(), "what the vault began with stays");
     let said = house.run(["undo", back.trim(), "--json"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
@@ -187,7 +187,9 @@ fn names_of_any_bytes_go_and_come_back() {
     house.settle();
     let said = house.run(["undo"]);
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert_eq!(said.stdout.lines().count(), 4, "a name forges no line: {}", said.stdout);
+    let shown = "delete \"line\\nbreak.md\"\ndelete \"not utf-8 \\377.md\"\ndelete \
+                 \"q\\\"uote\\\\.md\"\ndelete 日記 🔥.md\n";
+    assert_eq!(said.stdout, shown, "a name forges no line and is spelt as by Git");
     assert_eq!(house.head_paths(), [b"start.md".to_vec()]);
     for name in names {
         use std::os::unix::ffi::OsStrExt as _;
@@ -322,4 +324,50 @@ fn what_is_purged_is_nowhere_and_everything_else_goes_on() {
     assert_eq!(house.found_committed("bicycles trains"), ["a.md"]);
     assert_eq!(house.commits(), 2);
     assert!(!holds(&house.root().join("home"), b"zanzibar"));
+}
+
+#[test]
+fn without_an_agent_a_rehearsal_writes_nothing_and_says_what_it_has_not_seen() {
+    let mut house = House::open();
+    house.write("n.md", "one\n");
+    house.settle();
+    house.write("n.md", "two\n");
+    house.settle();
+    house.stop();
+    house.write("new.md", "a secret recipe\n");
+    let (head, disk) = (house.git(["rev-parse", "HEAD"]), house.git(["status", "--porcelain"]));
+    for args in [vec!["undo", "--dry-run"], vec!["forget", "secret recipe", "--dry-run"]] {
+        let said = house.run(&args);
+        assert!(said.stderr.contains("they are committed first"), "{args:?}: {}", said.stderr);
+        assert_eq!(house.git(["rev-parse", "HEAD"]), head);
+        assert_eq!(house.git(["status", "--porcelain"]), disk);
+    }
+    // Done, it is about what lies on the disk.
+    let said = house.run(["forget", "secret recipe"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "update new.md\n"), "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("new.md")).unwrap(), "");
+    let said = house.run(["undo", "--help"]);
+    assert!(said.stdout.contains("committed first"), "{}", said.stdout);
+}
+
+#[test]
+fn what_is_in_the_way_of_a_restore_has_a_way_out_that_exists() {
+    let house = House::open();
+    house.write("n.md", "a file\n");
+    house.write("other.md", "x\n");
+    house.settle();
+    fs::remove_file(house.at("n.md")).unwrap();
+    house.write("n.md/in.md", "a folder\n");
+    house.settle();
+    let said = house.run(["restore", "n.md", "--at", "HEAD~1"]);
+    assert_eq!(said.code, 4, "{}", said.stderr);
+    assert!(!said.stderr.contains("--keep-"), "{}", said.stderr);
+    assert!(!said.stderr.contains("lines"), "{}", said.stderr);
+    assert!(said.stderr.contains("--exactly"), "{}", said.stderr);
+    let said = house.run(["restore", "n.md", "--at", "HEAD~1", "--exactly"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert_eq!(fs::read_to_string(house.at("n.md")).unwrap(), "a file\n");
+    let said = house.run(["restore", "n.md", "--at", "HEAD~1", "--exactly"]);
+    assert_eq!((said.code, house.at("n.md/in.md").exists()), (0, true), "{}", said.stderr);
+    house.settle_and_check();
 }

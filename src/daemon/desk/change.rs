@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::base::clock;
-use crate::daemon::changing::{Meant, NotChanged};
+use crate::daemon::changing::{self, NotChanged};
 use crate::daemon::desk::Desk;
 use crate::daemon::intake::{Ask, Claimed};
 use crate::serve::Answer;
@@ -43,14 +43,7 @@ impl Desk {
                 "`remd status` says more; then ask again.",
             ));
         }
-        let reader = &self.house.reader;
-        let rehearsed = match reader.head() {
-            Ok(Some(head)) => Meant::find(reader, head.commit, wish)
-                .and_then(|it| it.rehearse(reader, head.commit)),
-            Ok(None) => Err(NotChanged::new("There is no commit yet", "Write a note first.")),
-            Err(err) => Err(NotChanged::new(err.to_string(), &err.hint())),
-        };
-        match rehearsed {
+        match changing::rehearse(&self.house.reader, wish) {
             Ok(changed) => Answer::Changed(Box::new(changed)),
             Err(why) => answer(why),
         }
